@@ -1,11 +1,16 @@
 //! Stores: one trait, one conformance suite.
 
+pub mod memory;
+
+pub use memory::MemoryStore;
+
 use std::any::Any;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
+use crate::limits::{BLOCK_BYTES_MAX, BLOCK_EVENTS_MAX};
 use crate::model::{Namespace, TimeRange, Timestamp};
 use crate::partition::Partition;
 use crate::stamp::Stamp;
@@ -19,6 +24,17 @@ pub struct BlockAddress {
     pub max_ts: Timestamp,
     /// The block's id: time-ordered, unique.
     pub id: Stamp,
+}
+
+/// Whether a block at `address` may hold events of `range`.
+pub fn overlaps(address: &BlockAddress, range: TimeRange) -> bool {
+    !range.is_empty() && address.min_ts < range.to && address.max_ts >= range.from
+}
+
+/// Whether a block of so many events and bytes is less than half full, by either of its limits:
+/// what compaction looks for.
+pub fn is_small(events: u32, bytes: usize) -> bool {
+    (events as usize) < BLOCK_EVENTS_MAX / 2 && bytes < BLOCK_BYTES_MAX / 2
 }
 
 /// A block as it is handed to a store.
