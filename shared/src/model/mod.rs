@@ -2,12 +2,14 @@
 
 pub mod batch;
 pub mod event;
+pub mod id_time;
 pub mod namespace;
 pub mod span;
 pub mod time;
 
 pub use batch::{Batch, Row, RowFault};
 pub use event::{Event, FieldValue, ValueRef};
+pub use id_time::millis_of_id;
 pub use namespace::Namespace;
 pub use span::Span;
 pub use time::{Precision, TimeRange, Timestamp};
