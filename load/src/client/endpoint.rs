@@ -1,0 +1,90 @@
+//! Where requests go and how they are written. Plain data, checked when it is made.
+
+use std::time::Duration;
+
+use hyper::Uri;
+use hyper::header::HeaderValue;
+
+/// How the events of a body are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// One JSON object a line
+    Ndjson,
+    /// InfluxDB line protocol
+    Line,
+}
+
+impl Format {
+    pub(crate) fn content_type(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Format::Ndjson => "application/x-ndjson",
+            Format::Line => "text/plain; charset=utf-8",
+        })
+    }
+}
+
+/// What every request of a run has in common.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    /// Host and port to connect to.
+    pub(crate) authority: String,
+    /// The `Host` header.
+    pub(crate) host: HeaderValue,
+    /// Path and query.
+    pub(crate) path: Uri,
+    pub(crate) format: Format,
+    /// Whether the bodies are compressed.
+    pub(crate) gzip: bool,
+    /// Longest time of one try.
+    pub(crate) timeout: Duration,
+    /// How long one request is tried again.
+    pub(crate) retry_for: Duration,
+}
+
+impl Endpoint {
+    /// Checks `url` (`http://host[:port]`, nothing after it) and joins it with `path`.
+    pub(crate) fn new(
+        url: &str,
+        path: &str,
+        format: Format,
+        gzip: bool,
+        timeout: Duration,
+        retry_for: Duration,
+    ) -> Result<Endpoint, String> {
+        let wrong = || format!("--url must be http://HOST[:PORT], not {url}");
+        let uri: Uri = url.parse().map_err(|_| wrong())?;
+        let plain = uri.scheme_str() == Some("http") && matches!(uri.path(), "" | "/") && uri.query().is_none();
+        let authority = uri.authority().filter(|_| plain).ok_or_else(wrong)?;
+        Ok(Endpoint {
+            authority: format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(80)),
+            host: HeaderValue::from_str(authority.as_str()).map_err(|_| wrong())?,
+            path: path.parse().map_err(|_| format!("not a path: {path}"))?,
+            format,
+            gzip,
+            timeout,
+            retry_for,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn authority(url: &str) -> Result<String, String> {
+        Endpoint::new(url, "/x", Format::Line, false, Duration::ZERO, Duration::ZERO).map(|endpoint| endpoint.authority)
+    }
+
+    #[test]
+    fn a_url_is_a_host_and_a_port() {
+        assert_eq!(authority("http://localhost").unwrap(), "localhost:80");
+        assert_eq!(authority("http://[::1]:7070/").unwrap(), "[::1]:7070");
+    }
+
+    #[test]
+    fn a_url_with_tls_or_a_path_is_refused_by_name() {
+        for url in ["https://localhost", "http://localhost/v1", "localhost:7070", "http://"] {
+            assert!(authority(url).unwrap_err().contains("--url"), "{url}");
+        }
+    }
+}
