@@ -1,0 +1,141 @@
+//! A request's body, read whole, decompressed and within its limits.
+//!
+//! Memory grows with what arrives, never with what is claimed. A body is had whole or refused
+//! whole: nothing of one that is cut, corrupt or too large reaches a decoder. Chooses no HTTP
+//! status.
+
+mod decompress;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use axum::http::{HeaderMap, header};
+use braid_shared::codes;
+use braid_shared::limits::{REQUEST_BYTES_MAX, REQUEST_DECODED_BYTES_MAX};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+
+use decompress::{Encoding, decompress};
+
+/// How long a body may stand still before it is given up.
+pub const BODY_IDLE_MAX: Duration = Duration::from_secs(30);
+/// Up to this size a body is decompressed where it is; a larger one must not hold up the thread's
+/// other requests.
+const INLINE_BYTES_MAX: usize = 4 * 1024;
+/// How much of a refused body is still taken off the wire, and for how long: a client that is busy
+/// sending reads no answer, and closing on unread bytes makes its kernel throw the answer away.
+const LINGER_BYTES_MAX: usize = 16 * REQUEST_BYTES_MAX;
+const LINGER_MAX: Duration = Duration::from_secs(10);
+
+/// Why a request was refused whole.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct BodyFault {
+    /// Stable code (docs/ERRORS.md).
+    pub code: &'static str,
+    /// What is wrong, for a person.
+    pub detail: String,
+}
+
+impl BodyFault {
+    /// A body that can't be taken apart.
+    pub fn malformed(detail: impl Into<String>) -> BodyFault {
+        BodyFault { code: codes::BODY_MALFORMED, detail: detail.into() }
+    }
+}
+
+/// Reads a body to its end and undoes its `Content-Encoding`. Gives up after `idle_max` without a
+/// byte (normally [`BODY_IDLE_MAX`]).
+pub async fn read_body(headers: &HeaderMap, mut body: Body, idle_max: Duration) -> Result<Bytes, BodyFault> {
+    let sent = match Encoding::of(headers) {
+        Ok(encoding) => receive(&mut body, idle_max).await.map(|sent| (encoding, sent)),
+        Err(fault) => Err(fault),
+    };
+    match sent {
+        Ok((encoding, sent)) => decode(encoding, sent).await,
+        Err(fault) => {
+            // A client that waits for `100 Continue` has sent nothing, and is listening.
+            if fault.code != codes::REQUEST_TIMEOUT && !headers.contains_key(header::EXPECT) {
+                tokio::spawn(linger(body));
+            }
+            Err(fault)
+        }
+    }
+}
+
+/// The bytes as sent. What announces itself as too large is refused before a byte is read.
+async fn receive(body: &mut Body, idle_max: Duration) -> Result<Bytes, BodyFault> {
+    if body.size_hint().lower() > REQUEST_BYTES_MAX as u64 {
+        return Err(too_large(REQUEST_BYTES_MAX, "as sent"));
+    }
+    let Some(first) = next_chunk(body, idle_max).await? else { return Ok(Bytes::new()) };
+    // Most bodies come in one piece and are passed on as they are.
+    let Some(second) = next_chunk(body, idle_max).await? else { return within_limit(first) };
+    let mut whole = BytesMut::from(&*within_limit(first)?);
+    let mut next = Some(second);
+    while let Some(chunk) = next {
+        if whole.len() + chunk.len() > REQUEST_BYTES_MAX {
+            return Err(too_large(REQUEST_BYTES_MAX, "as sent"));
+        }
+        whole.extend_from_slice(&chunk);
+        next = next_chunk(body, idle_max).await?;
+    }
+    Ok(whole.freeze())
+}
+
+fn within_limit(only: Bytes) -> Result<Bytes, BodyFault> {
+    if only.len() > REQUEST_BYTES_MAX { Err(too_large(REQUEST_BYTES_MAX, "as sent")) } else { Ok(only) }
+}
+
+/// The next bytes, of which there is at least one; `None` at the end.
+async fn next_chunk(body: &mut Body, idle_max: Duration) -> Result<Option<Bytes>, BodyFault> {
+    let next = async {
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| BodyFault::malformed(format!("the body broke off: {error}")))?;
+            // Trailers end a body and mean nothing here.
+            if let Ok(data) = frame.into_data()
+                && !data.is_empty()
+            {
+                return Ok(Some(data));
+            }
+        }
+        Ok(None)
+    };
+    tokio::time::timeout(idle_max, next).await.unwrap_or_else(|_| {
+        let detail = format!("no byte of the body arrived for {} s", idle_max.as_secs_f64());
+        Err(BodyFault { code: codes::REQUEST_TIMEOUT, detail })
+    })
+}
+
+async fn decode(encoding: Encoding, sent: Bytes) -> Result<Bytes, BodyFault> {
+    if encoding == Encoding::Identity {
+        return Ok(sent);
+    }
+    if sent.len() <= INLINE_BYTES_MAX {
+        return decompress(encoding, &sent, REQUEST_DECODED_BYTES_MAX);
+    }
+    let work = tokio::task::spawn_blocking(move || decompress(encoding, &sent, REQUEST_DECODED_BYTES_MAX));
+    work.await.unwrap_or_else(|error| {
+        tracing::error!(%error, "decompression did not finish");
+        Err(BodyFault { code: codes::INTERNAL, detail: "the body could not be decompressed".to_owned() })
+    })
+}
+
+/// Takes what is still coming off the wire, within bounds, so that the refusal can be read.
+async fn linger(mut body: Body) {
+    let drain = async {
+        let mut left = LINGER_BYTES_MAX;
+        while let Ok(Some(chunk)) = next_chunk(&mut body, LINGER_MAX).await {
+            let Some(rest) = left.checked_sub(chunk.len()) else { return };
+            left = rest;
+        }
+    };
+    // Both ends are fine: the answer went out meanwhile, and the connection is closed after this.
+    let _ = tokio::time::timeout(LINGER_MAX, drain).await;
+}
+
+fn too_large(bytes_max: usize, when: &str) -> BodyFault {
+    BodyFault { code: codes::BODY_TOO_LARGE, detail: format!("the body has more than {bytes_max} bytes {when}") }
+}
