@@ -1,0 +1,15 @@
+//! The real binary, from outside: every test here starts `braid`, speaks HTTP to it, and may kill it.
+//!
+//! One test program, so that what they share is compiled and linked once.
+
+mod bad_input;
+mod clock;
+mod crash;
+mod flights;
+mod group_commit;
+mod http;
+mod layout;
+mod model;
+mod read;
+mod server;
+mod telegraf;
