@@ -91,3 +91,48 @@ impl From<Span> for String {
         span.to_string()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_unit_is_read() {
+        for (text, nanos) in [
+            ("7ns", 7),
+            ("7us", 7_000),
+            ("7ms", 7_000_000),
+            ("7s", 7_000_000_000),
+            ("7m", 420_000_000_000),
+            ("7h", 25_200_000_000_000),
+            ("7d", 604_800_000_000_000),
+            ("1w", 604_800_000_000_000),
+        ] {
+            assert_eq!(text.parse::<Span>().map(Span::nanos), Ok(nanos), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_month_a_fraction_or_a_sign_is_malformed() {
+        for text in ["", "1", "h", "1mo", "1M", "1y", "1.5h", "-1h", "+1h", "1 h", " 1h", "1h ", "1h30m", "٣h"] {
+            assert_eq!(text.parse::<Span>(), Err(SpanError::Malformed), "{text}");
+        }
+    }
+
+    #[test]
+    fn zero_and_what_leaves_i64_are_out_of_range() {
+        for text in ["0s", "9223372036854775808ns", "106752d", "99999999999999999999h"] {
+            assert_eq!(text.parse::<Span>(), Err(SpanError::OutOfRange), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_length_survives_its_text(nanos in 1..=i64::MAX) {
+            let span = Span::from_nanos(nanos);
+            prop_assert_eq!(span.map(|s| s.to_string().parse()), span.map(Ok));
+        }
+    }
+}
