@@ -176,3 +176,24 @@ fn a_layout_that_has_not_begun_can_be_withdrawn_and_one_that_has_can_not() {
     assert_eq!(state, Some(json!("withdrawn")), "{list}");
     client.put(&format!("/v1/namespaces/{NS}"), &json!({"shards": 5})).expect_problem(409, "layout_immutable");
 }
+
+#[test]
+fn sharded_by_a_tag_its_value_is_part_of_the_identity_and_a_filter_on_it_reads_one_suffix() {
+    let server = Server::start();
+    let client = server.client();
+    client.put(&format!("/v1/namespaces/{NS}"), &json!({"shards": 8, "shard_by": "region"})).expect(201);
+    let event = |region: Option<&str>, n: i64| {
+        let tags = region.map(|region| json!({"region": region})).unwrap_or(json!({}));
+        json!({"key": KEY, "id": "same", "ts": 0, "fields": {"n": n}, "tags": tags})
+    };
+    let events = json!([event(Some("eu"), 1), event(Some("us"), 2), event(None, 3), event(Some("eu"), 4)]);
+    client.deliver(&format!("/v1/{NS}/events"), JSON, events.to_string().as_bytes()).expect(200);
+    let mut numbers: Vec<i64> =
+        all_events(client, NS, &[("key", KEY)]).0.iter().filter_map(|event| event["fields"]["n"].as_i64()).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [2, 3, 4], "the second event of eu took the place of the first");
+    let eu = client.read(&query(&format!("/v1/{NS}/events"), &[("key", KEY), ("where", "region:eu")]));
+    assert_eq!((&eu["events"][0]["fields"]["n"], &eu["shards"]["planned"]), (&json!(4), &json!(1)), "{eu}");
+    let point = client.read(&query(&format!("/v1/{NS}/events/same"), &[("key", KEY), ("ts", "0"), ("where", "region:us")]));
+    assert_eq!((&point["event"]["fields"]["n"], &point["shards"]["planned"]), (&json!(2), &json!(1)), "{point}");
+}
