@@ -79,6 +79,7 @@ impl Connection {
             if began.elapsed() + wait > self.endpoint.retry_for {
                 return Err(Failure::GaveUp { seconds: began.elapsed().as_secs_f64(), tries: retries + 1, why });
             }
+            self.endpoint.say_once(&why);
             tokio::time::sleep(wait).await;
             retries += 1;
         }

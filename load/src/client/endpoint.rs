@@ -1,5 +1,6 @@
 //! Where requests go and how they are written. Plain data, checked when it is made.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::Uri;
@@ -39,6 +40,8 @@ pub(crate) struct Endpoint {
     pub(crate) timeout: Duration,
     /// How long one request is tried again.
     pub(crate) retry_for: Duration,
+    /// Whether a person knows that requests are sent again.
+    said: AtomicBool,
 }
 
 impl Endpoint {
@@ -63,7 +66,15 @@ impl Endpoint {
             gzip,
             timeout,
             retry_for,
+            said: AtomicBool::new(false),
         })
+    }
+
+    /// Says why a request is sent again, the first time that one is; the summary counts the others.
+    pub(super) fn say_once(&self, why: &str) {
+        if !self.said.swap(true, Ordering::Relaxed) {
+            eprintln!("braid-load: {why}; trying again for up to {:?}", self.retry_for);
+        }
     }
 }
 
