@@ -38,6 +38,13 @@ pub const BUCKET_SECONDS_MAX: i64 = 365 * 86_400;
 /// Longest namespace name, bytes (`[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}`).
 pub const NAMESPACE_BYTES_MAX: usize = 64;
 
+/// Most namespaces of one catalog.
+pub const NAMESPACES_MAX: usize = 10_000;
+/// Most keys of one namespace that have layouts of their own.
+pub const KEYS_WITH_LAYOUTS_MAX: usize = 1_000_000;
+/// Most layouts that were ever published on one timeline.
+pub const TIMELINE_LAYOUTS_MAX: usize = 4_096;
+
 /// `limit` of a page of events or keys when none is given.
 pub const PAGE_ROWS_DEFAULT: usize = 1_000;
 /// Largest `limit` of a page.

@@ -61,7 +61,7 @@ impl<G> Timeline<G> {
     }
 
     /// Every group with its start, in order.
-    pub fn groups(&self) -> impl DoubleEndedIterator<Item = (Timestamp, &G)> {
+    pub fn groups(&self) -> impl DoubleEndedIterator<Item = (Timestamp, &G)> + ExactSizeIterator {
         self.groups.iter().map(|(from, group)| (*from, group))
     }
 

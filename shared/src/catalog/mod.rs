@@ -1,238 +1,187 @@
 //! The catalog: the versioned routing truth, in the store, and this node's view of it.
+//!
+//! Read [`crate::promise`] first: it holds the rules, this module their plumbing.
+//!
+//! - `root`, `change`, `snapshot`, `documents`: what stands in the store.
+//! - `view`: what a node knows, immutable.
+//! - `refresh`: reads; `swap`: the one compare-and-swap; `raise`, `publish`: what is swapped in.
+//!
+//! Knows no HTTP and places no event itself.
 
-// INTERFACE SKETCH: bodies are the catalog owner's work; split into files.
+mod change;
+mod documents;
+mod error;
+mod metrics;
+mod publish;
+mod raise;
+mod refresh;
+mod root;
+mod settings;
+mod snapshot;
+mod swap;
+#[cfg(test)]
+mod tests;
+mod view;
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use arc_swap::ArcSwap;
+use rand::RngExt;
+use rand::rngs::StdRng;
 
 use crate::clock::{Clock, Mark};
-use crate::layout::{Layout, ShardBy};
-use crate::model::{Namespace, Span, TimeRange, Timestamp};
+use crate::model::Namespace;
 use crate::stamp::{Stamp, StampSource};
 use crate::store::Store;
-use crate::timeline::Timeline;
 
-/// Settings that nodes must share; they live in the catalog's root.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shared {
-    /// How far ahead of its clock a node promises (10 s).
-    pub lead: Span,
-    /// How long what is being replaced still stands (60 s).
-    pub grace: Span,
-    /// Longest a read of one bucket may take (< grace; 30 s).
-    pub read_deadline: Span,
-    /// Longest a write may take (< grace; 30 s).
-    pub write_deadline: Span,
-}
+use documents::Documents;
+use refresh::LastRead;
+use root::Root;
+use view::Namespaces;
 
-/// A namespace's policy: everything but its layouts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Policy {
-    /// Age at which buckets are archived.
-    pub archive_after: Option<Span>,
-    /// Age at which events are dropped.
-    pub retention: Option<Span>,
-    /// Age beyond which events are refused.
-    pub max_age: Option<Span>,
-    /// Fewest shards the controller may choose.
-    pub min_shards: Option<u32>,
-    /// Most shards the controller may choose.
-    pub max_shards: Option<u32>,
-    /// Whether reads may be eventually consistent.
-    pub eventual_reads: bool,
-}
+pub use error::CatalogError;
+pub use settings::{NewLayout, NewNamespace, Policy, Shared};
+pub use view::{ListedLayout, NamespaceView, View};
 
-/// One layout of a timeline as it is listed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedLayout {
-    /// The layout.
-    pub layout: Layout,
-    /// Event time from which it holds; [`Timestamp::MIN`] for layout 0.
-    pub from: Timestamp,
-    /// Whether it was withdrawn.
-    pub withdrawn: bool,
-}
+/// Times that a lost race or an unanswered call is tried before the caller hears of it.
+const TRIES: u32 = 16;
 
-/// Timelines and policy of one namespace.
-#[derive(Clone, Debug)]
-pub struct NamespaceView {
-    /// Policy.
-    pub policy: Arc<Policy>,
-    default: Timeline<Arc<Layout>>,
-    keys: HashMap<Arc<str>, Timeline<Arc<Layout>>>,
-}
+/// Longest wait before the first try again; doubles up to [`BACKOFF_MAX`].
+const BACKOFF_FIRST: Duration = Duration::from_millis(2);
 
-impl NamespaceView {
-    /// The layout that places an event of `key` at `ts`: the latest epoch of the key's own that
-    /// began by then, else the namespace's default.
-    pub fn layout_at(&self, key: &str, ts: Timestamp) -> &Arc<Layout> {
-        let _ = (key, ts);
-        todo!()
-    }
-
-    /// The epochs of `key` that hold somewhere in `range`, each with the part it holds, in order.
-    pub fn epochs(&self, key: &str, range: TimeRange) -> Vec<(TimeRange, Arc<Layout>)> {
-        let _ = (key, range, &self.default, &self.keys);
-        todo!()
-    }
-
-    /// The timeline as published, withdrawn ones included: of a key, or the default (`None`).
-    pub fn listed(&self, key: Option<&str>) -> Vec<ListedLayout> {
-        let _ = key;
-        todo!()
-    }
-}
-
-/// What a node knows of the catalog; immutable.
-#[derive(Clone, Debug)]
-pub struct View {
-    /// The catalog's version.
-    pub revision: u64,
-    /// The promise as read: below it this view can no longer change.
-    pub horizon: Timestamp,
-    /// Stamps below it may be issued.
-    pub stamp_ceiling: u64,
-    /// When the read that gave this view began.
-    pub began: Mark,
-    /// Settings that nodes share.
-    pub shared: Shared,
-    namespaces: HashMap<Namespace, Arc<NamespaceView>>,
-}
-
-impl View {
-    /// A namespace, if this view knows it.
-    pub fn namespace(&self, ns: &Namespace) -> Option<&Arc<NamespaceView>> {
-        self.namespaces.get(ns)
-    }
-}
-
-/// What a new namespace is made with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewNamespace {
-    /// Shards of layout 0 (default 4).
-    pub shards: u32,
-    /// Bucket of layout 0 (default 1 h).
-    pub bucket: Span,
-    /// What layout 0 shards by (default: the id).
-    pub shard_by: ShardBy,
-    /// Policy.
-    pub policy: Policy,
-}
-
-/// A layout to publish.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewLayout {
-    /// Shards.
-    pub shards: u32,
-    /// Bucket; as the layout it follows where absent.
-    pub bucket: Option<Span>,
-    /// What to shard by; as the layout it follows where absent.
-    pub shard_by: Option<ShardBy>,
-    /// Event time from which it holds; as soon as the promise allows where absent.
-    pub effective_from: Option<Timestamp>,
-}
-
-/// Why the catalog refused or failed.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum CatalogError {
-    /// It could not be read or written, or it stepped back; what is at hand does not suffice.
-    #[error("the catalog can't be read: {0}")]
-    Stale(String),
-    /// No such namespace, by a read that began after the request.
-    #[error("no namespace {0}")]
-    NamespaceNotFound(Namespace),
-    /// No such layout.
-    #[error("no layout of version {0}")]
-    LayoutNotFound(u64),
-    /// The start is below the promise, or not after the timeline's last start.
-    #[error("{0}")]
-    LayoutConflict(String),
-    /// Layout 0 is set when the namespace is made; later: append an epoch.
-    #[error("{0}")]
-    LayoutImmutable(String),
-    /// Shards, bucket or policy out of bounds.
-    #[error("{0}")]
-    Invalid(String),
-    /// A change whose outcome is not known (the swap's answer was lost and could not be read back).
-    #[error("the outcome of the change is not known: {0}")]
-    Unknown(String),
-}
+/// Longest wait between two tries.
+const BACKOFF_MAX: Duration = Duration::from_millis(100);
 
 /// This node's door to the catalog.
 pub struct Catalog {
-    _todo: (),
+    documents: Documents,
+    clock: Arc<dyn Clock>,
+    known: ArcSwap<Known>,
+    stamps: StampSource,
+    /// Reads of the root that have begun.
+    reads_begun: AtomicU64,
+    /// The last read that ended; held while one runs.
+    last_read: tokio::sync::Mutex<LastRead>,
+    /// Held while this node swaps the root: it never races itself.
+    writing: tokio::sync::Mutex<()>,
+    raising: AtomicBool,
+    /// Changes after which this node takes a snapshot.
+    snapshot_every: u64,
+    dice: Dice,
+    metrics: metrics::Metrics,
+}
+
+/// A root that was read, or swapped in with a known outcome, and the view it gives.
+struct Known {
+    root: Root,
+    etag: u64,
+    view: Arc<View>,
+}
+
+impl Known {
+    fn new(root: Root, etag: u64, began: Mark, namespaces: Namespaces) -> Known {
+        let view = Arc::new(View {
+            revision: root.revision,
+            horizon: root.promise(),
+            stamp_ceiling: root.ceiling,
+            began,
+            shared: root.shared,
+            namespaces,
+        });
+        Known { root, etag, view }
+    }
+
+    /// Whether this is newer, or read later, than `other`.
+    fn supersedes(&self, other: &Known) -> bool {
+        (self.root.swap, self.view.began.boot) > (other.root.swap, other.view.began.boot)
+    }
+}
+
+/// Random bits for names, nonces and waits.
+struct Dice(Mutex<StdRng>);
+
+impl Dice {
+    fn bits(&self) -> u64 {
+        self.0.lock().expect("no holder panics").random()
+    }
+
+    /// Waits before try `tried + 1`, a random part of a bound that doubles.
+    async fn back_off(&self, tried: u32) {
+        let most = BACKOFF_FIRST.saturating_mul(1 << tried.min(16)).min(BACKOFF_MAX).as_micros() as u64;
+        tokio::time::sleep(Duration::from_micros(self.bits() % (most + 1))).await;
+    }
 }
 
 impl Catalog {
     /// Reads the catalog, making its root where there is none (with `defaults`).
-    /// Refuses to start where the node's clock is far off what the store shows.
     pub async fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>, defaults: Shared) -> Result<Arc<Catalog>, CatalogError> {
-        let _ = (store, clock, defaults);
-        todo!()
+        Catalog::open_with(store, clock, defaults, rand::make_rng()).await
+    }
+
+    /// As [`Catalog::open`], with a source of random bits.
+    async fn open_with(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        defaults: Shared,
+        mut rng: StdRng,
+    ) -> Result<Arc<Catalog>, CatalogError> {
+        defaults.check()?;
+        let documents = Documents::new(store);
+        let known = refresh::first_read(&documents, &*clock, &Root::new(rng.random(), clock.now(), defaults)).await?;
+        let metrics = metrics::Metrics::new();
+        metrics.observe(&known);
+        Ok(Arc::new(Catalog {
+            stamps: StampSource::new(rng.random(), known.root.ceiling),
+            documents,
+            clock,
+            known: ArcSwap::from_pointee(known),
+            reads_begun: AtomicU64::new(0),
+            last_read: tokio::sync::Mutex::default(),
+            writing: tokio::sync::Mutex::default(),
+            raising: AtomicBool::new(false),
+            snapshot_every: snapshot::snapshot_every(rng.random()),
+            dice: Dice(Mutex::new(rng)),
+            metrics,
+        }))
     }
 
     /// The view at hand. Cheap; never waits.
     pub fn view(&self) -> Arc<View> {
-        todo!()
-    }
-
-    /// A view read linearizably by a read that begins after this call. Concurrent calls share reads.
-    pub async fn refresh(&self) -> Result<Arc<View>, CatalogError> {
-        todo!()
-    }
-
-    /// Refreshes for ever, every `every`, until dropped; failures are logged once per outage and counted.
-    pub async fn keep_fresh(self: Arc<Self>, every: Duration) {
-        let _ = every;
-        todo!()
-    }
-
-    /// A view whose horizon lies above `ts` and whose stamp ceiling leaves room, raising them where
-    /// needed. `ts` must be below now + lead, else [`CatalogError::Invalid`] (checked by the caller
-    /// first: `timestamp_too_far_ahead`). Where less than lead/2 is left but `ts` is covered, the
-    /// raise runs in the background. Concurrent calls share one swap.
-    pub async fn cover(self: &Arc<Self>, ts: Timestamp) -> Result<Arc<View>, CatalogError> {
-        let _ = ts;
-        todo!()
+        self.known.load().view.clone()
     }
 
     /// A namespace by a view at hand, or by a refresh where that does not know it.
     pub async fn namespace(&self, ns: &Namespace) -> Result<(Arc<View>, Arc<NamespaceView>), CatalogError> {
-        let _ = ns;
-        todo!()
-    }
-
-    /// Makes a namespace where there is none; gives whether it was made.
-    pub async fn create_namespace(&self, ns: &Namespace, new: NewNamespace) -> Result<bool, CatalogError> {
-        let _ = (ns, new);
-        todo!()
-    }
-
-    /// Replaces a namespace's policy.
-    pub async fn set_policy(&self, ns: &Namespace, policy: Policy) -> Result<(), CatalogError> {
-        let _ = (ns, policy);
-        todo!()
-    }
-
-    /// Appends an epoch to a key's own timeline, or to the default one.
-    pub async fn publish_layout(&self, ns: &Namespace, key: Option<&str>, new: NewLayout) -> Result<ListedLayout, CatalogError> {
-        let _ = (ns, key, new);
-        todo!()
-    }
-
-    /// Withdraws an epoch that begins at or after the promise.
-    pub async fn withdraw_layout(&self, ns: &Namespace, key: Option<&str>, version: u64) -> Result<ListedLayout, CatalogError> {
-        let _ = (ns, key, version);
-        todo!()
+        let at_hand = self.view();
+        if let Some(found) = at_hand.namespace(ns).cloned() {
+            return Ok((at_hand, found));
+        }
+        let fresh = self.refresh().await?;
+        let found = fresh.namespace(ns).cloned().ok_or_else(|| CatalogError::NamespaceNotFound(ns.clone()))?;
+        Ok((fresh, found))
     }
 
     /// Issues the next stamp; [`CatalogError::Stale`] where the ceiling is used up (call [`Catalog::cover`] first).
     pub fn stamp(&self) -> Result<Stamp, CatalogError> {
-        let _: Option<&StampSource> = None;
-        todo!()
+        let ceiling = self.known.load().view.stamp_ceiling;
+        self.stamps.next(self.clock.now(), ceiling).map_err(|e| CatalogError::Stale(e.to_string()))
+    }
+
+    /// Adds this catalog's metrics to a registry.
+    pub fn register(&self, registry: &prometheus::Registry) -> Result<(), prometheus::Error> {
+        self.metrics.register(registry)
+    }
+
+    fn known(&self) -> Arc<Known> {
+        self.known.load_full()
+    }
+
+    /// Takes over what was read or swapped in, unless something newer is at hand; gives the newest.
+    fn install(&self, found: Known) -> Arc<Known> {
+        let found = Arc::new(found);
+        self.known.rcu(|current| if found.supersedes(current) { found.clone() } else { current.clone() });
+        self.known()
     }
 }
