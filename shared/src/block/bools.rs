@@ -1,0 +1,48 @@
+//! Booleans: constant, or a bit each.
+
+use super::BlockError;
+use super::bits::{pack, packed_len, unpack};
+use super::wire::Reader;
+
+const CONSTANT: u8 = 0;
+const PACKED: u8 = 1;
+
+/// Appends booleans; their count is not stored.
+pub(super) fn put_bools(out: &mut Vec<u8>, values: &[bool]) {
+    if let Some(first) = values.first()
+        && values.iter().all(|value| value == first)
+    {
+        out.extend_from_slice(&[CONSTANT, u8::from(*first)]);
+    } else {
+        out.push(PACKED);
+        pack(out, 1, values.iter().map(|value| u64::from(*value)));
+    }
+}
+
+/// Reads `n` booleans.
+pub(super) fn take_bools(reader: &mut Reader<'_>, n: usize) -> Result<Vec<bool>, BlockError> {
+    match reader.u8()? {
+        CONSTANT => Ok(vec![reader.u8()? != 0; n]),
+        PACKED => {
+            let mut values = Vec::with_capacity(n);
+            unpack(reader.take(packed_len(n, 1))?, n, 1, |bit| values.push(bit == 1));
+            Ok(values)
+        }
+        _ => Err(BlockError::Damaged("an unknown encoding of booleans")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn booleans_take_a_bit_each_or_none_where_all_are_equal() {
+        for (values, bytes) in [(vec![true; 99], vec![CONSTANT, 1]), (vec![true, false, true], vec![PACKED, 0b101])] {
+            let mut out = Vec::new();
+            put_bools(&mut out, &values);
+            assert_eq!(out, bytes);
+            assert_eq!(take_bools(&mut Reader::new(&out), values.len()), Ok(values));
+        }
+    }
+}

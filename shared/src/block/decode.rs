@@ -1,0 +1,181 @@
+//! From bytes to columns: a checked block, whose columns are decoded on demand.
+//!
+//! Total: any bytes give values or an error, and nothing is allocated beyond what
+//! `format::DECODED_BYTES_MAX` bounds.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::bools::take_bools;
+use super::floats::take_floats;
+use super::format::{ColumnKind, Entry, Header, key_hash, parse};
+use super::ints::{take_ints, take_times};
+use super::presence::take_presence;
+use super::stamps::{Stamps, take_stamps};
+use super::strings::take_strings;
+use super::table::{Column, Kind, Strings, Values};
+use super::wire::Reader;
+use super::{BlockError, ColumnStats};
+use crate::layout::Layout;
+use crate::model::TimeRange;
+use crate::partition::Partition;
+use crate::store::BlockAddress;
+
+/// A checked block: header and column directory read, columns decoded on demand. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Block(Arc<Opened>);
+
+#[derive(Debug)]
+struct Opened {
+    bytes: Bytes,
+    header: Header,
+    entries: Vec<Entry>,
+}
+
+impl Block {
+    /// Checks checksum, format and directory. Total: any bytes give a block or an error.
+    pub fn open(bytes: Bytes) -> Result<Block, BlockError> {
+        let (header, entries) = parse(&bytes)?;
+        Ok(Block(Arc::new(Opened { bytes, header, entries })))
+    }
+
+    /// What the block says of itself.
+    pub fn header(&self) -> &Header {
+        &self.0.header
+    }
+
+    /// The encoding it was opened from.
+    pub fn bytes(&self) -> &Bytes {
+        &self.0.bytes
+    }
+
+    /// Checks the header against what was planned: partition, N, address, times inside bucket and epoch.
+    pub fn verify(&self, partition: &Partition, layout: &Layout, epoch: TimeRange, address: &BlockAddress) -> Result<(), BlockError> {
+        let header = self.header();
+        let within = layout.bucket_range(partition.bucket).intersect(epoch);
+        let checks = [
+            (header.key_hash == key_hash(partition), "another namespace or key"),
+            (header.bucket == partition.bucket, "another bucket"),
+            (header.version == partition.version, "another layout version"),
+            (header.shards == layout.shards, "another number of shards"),
+            (header.suffix == partition.suffix, "another suffix"),
+            (header.address == *address, "another address"),
+            (within.from <= header.address.min_ts, "events before its bucket or epoch"),
+            (header.address.max_ts < within.to, "events behind its bucket or epoch"),
+        ];
+        match checks.iter().find(|(sound, _)| !sound) {
+            Some((_, what)) => Err(BlockError::Misplaced(what)),
+            None => Ok(()),
+        }
+    }
+
+    /// Statistics of every column of field `name`, one per type that occurs; `None` where one of
+    /// them has none (the column must then be decoded). They speak of events only where the block
+    /// is [`Header::distinct`] and overlaps no other.
+    pub fn field_stats(&self, name: &str) -> Option<Vec<ColumnStats>> {
+        let stats = |entry: &Entry| {
+            let numbers = entry.statistics(&self.0.bytes);
+            let complete = numbers.is_some() || !entry.kind.has_stats();
+            complete.then_some(ColumnStats { count: entry.rows as u32, numbers })
+        };
+        self.named(name, false).map(stats).collect()
+    }
+
+    /// Directory entries of a field (one per type) or a tag.
+    fn named(&self, name: &str, tag: bool) -> std::slice::Iter<'_, Entry> {
+        let class = if tag { ColumnKind::Tag } else { ColumnKind::Field(Kind::F64) }.class();
+        let order = |entry: &Entry| entry.kind.class().cmp(&class).then_with(|| self.0.bytes[entry.name.clone()].cmp(name.as_bytes()));
+        let start = self.0.entries.partition_point(|entry| order(entry).is_lt());
+        let len = self.0.entries[start..].partition_point(|entry| order(entry).is_eq());
+        self.0.entries[start..start + len].iter()
+    }
+
+    fn rows(&self) -> usize {
+        self.header().count as usize
+    }
+
+    fn name(&self, entry: &Entry) -> &str {
+        std::str::from_utf8(&self.0.bytes[entry.name.clone()]).unwrap_or_default()
+    }
+
+    fn values<'a>(&'a self, entry: &Entry) -> Reader<'a> {
+        Reader::new(&self.0.bytes[entry.values_at.clone()])
+    }
+
+    /// Event times, ascending.
+    pub(super) fn ts(&self) -> Result<Vec<i64>, BlockError> {
+        let address = &self.header().address;
+        let mut reader = self.values(&self.0.entries[0]);
+        let ts = take_times(&mut reader, self.rows(), address.min_ts.nanos(), address.max_ts.nanos())?;
+        reader.finish()?;
+        Ok(ts)
+    }
+
+    /// Ids, row by row.
+    pub(super) fn ids(&self) -> Result<Strings, BlockError> {
+        let entry = &self.0.entries[1];
+        let mut reader = self.values(entry);
+        let values = take_strings(&mut reader, self.rows(), entry.arena, None)?;
+        reader.finish()?;
+        Ok(match values {
+            Values::Str(ids) => ids,
+            values => {
+                let mut ids = Strings::default();
+                (0..self.rows()).for_each(|row| ids.push(values.bytes_at(row)));
+                ids
+            }
+        })
+    }
+
+    /// When each row was written.
+    pub(super) fn stamps(&self) -> Result<Stamps, BlockError> {
+        let Some(entry) = self.0.entries.get(2).filter(|entry| entry.kind == ColumnKind::Stamps) else {
+            return Ok(Stamps::One(self.header().address.id));
+        };
+        let mut reader = self.values(entry);
+        let stamps = take_stamps(&mut reader, self.rows())?;
+        reader.finish()?;
+        Ok(Stamps::Each(stamps))
+    }
+
+    /// The column of a tag.
+    pub(super) fn tag(&self, name: &str) -> Result<Option<Column>, BlockError> {
+        self.named(name, true).next().map(|entry| self.column(entry, &mut None)).transpose()
+    }
+
+    /// Every field and tag, in the order of the directory. `ids` are decoded if a column needs
+    /// them, and kept there.
+    pub(super) fn all_columns(&self, ids: &mut Option<Strings>) -> Result<Vec<Column>, BlockError> {
+        self.0.entries.iter().filter(|entry| entry.kind.has_name()).map(|entry| self.column(entry, ids)).collect()
+    }
+
+    /// The columns of these fields and tags. Names are sorted and distinct.
+    pub(super) fn some_columns(&self, fields: &[&str], tags: &[&str], ids: &mut Option<Strings>) -> Result<Vec<Column>, BlockError> {
+        let fields = fields.iter().flat_map(|name| self.named(name, false));
+        let tags = tags.iter().flat_map(|name| self.named(name, true));
+        fields.chain(tags).map(|entry| self.column(entry, ids)).collect()
+    }
+
+    fn column(&self, entry: &Entry, ids: &mut Option<Strings>) -> Result<Column, BlockError> {
+        let mut reader = self.values(entry);
+        let values = match entry.kind {
+            ColumnKind::Field(Kind::F64) => Values::F64(take_floats(&mut reader, entry.rows)?),
+            ColumnKind::Field(Kind::U64) => Values::U64(take_ints(&mut reader, entry.rows)?.into_iter().map(|v| v as u64).collect()),
+            ColumnKind::Field(Kind::Bool) => Values::Bool(take_bools(&mut reader, entry.rows)?),
+            ColumnKind::Field(Kind::Str) | ColumnKind::Tag => self.strings(&mut reader, entry, ids)?,
+            ColumnKind::Field(Kind::I64) => Values::I64(take_ints(&mut reader, entry.rows)?),
+            ColumnKind::Ts | ColumnKind::Ids | ColumnKind::Stamps => return Err(BlockError::Damaged("a column without a name")),
+        };
+        reader.finish()?;
+        let presence = take_presence(&self.0.bytes[entry.presence_at.clone()], entry.presence, entry.rows, self.rows())?;
+        Ok(Column { name: self.name(entry).to_owned(), tag: entry.kind == ColumnKind::Tag, presence, values })
+    }
+
+    fn strings(&self, reader: &mut Reader<'_>, entry: &Entry, ids: &mut Option<Strings>) -> Result<Values, BlockError> {
+        if super::strings::copies_ids(reader) && ids.is_none() {
+            *ids = Some(self.ids()?);
+        }
+        take_strings(reader, entry.rows, entry.arena, ids.as_ref())
+    }
+}

@@ -1,0 +1,169 @@
+//! General compression of a run of bytes whose length the reader knows: as they are, two hex
+//! digits a byte, or zstd. Contexts are kept per thread; nothing else is.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+
+use zstd::bulk::{Compressor, Decompressor};
+use zstd::zstd_safe::CParameter;
+
+use super::BlockError;
+use super::wire::{Reader, put_bytes};
+
+const PLAIN: u8 = 0;
+const ZSTD: u8 = 1;
+const HEX: u8 = 2;
+
+/// Shorter runs are not worth zstd's time and frame.
+const ZSTD_BYTES_MIN: usize = 64;
+
+/// zstd's fastest regular level: its entropy stage does most of the work on ids.
+const ZSTD_LEVEL: i32 = 1;
+
+/// Bits of entropy a hex digit has from which zstd can't do better than half a byte a digit.
+const HEX_ENTROPY_MIN: f64 = 3.9;
+
+thread_local! {
+    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// Appends `bytes`, squeezed where that helps; their length is not stored.
+pub(super) fn put_blob(out: &mut Vec<u8>, bytes: &[u8]) {
+    let hex = bytes.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let hex_len = if hex { bytes.len().div_ceil(2) } else { bytes.len() };
+    if bytes.len() >= ZSTD_BYTES_MIN && !(hex && entropy(bytes) >= HEX_ENTROPY_MIN) {
+        let mark = out.len();
+        out.push(ZSTD);
+        // Two bytes are the length in front.
+        if compress(bytes, hex_len.saturating_sub(2), |squeezed| put_bytes(out, squeezed)) {
+            return;
+        }
+        out.truncate(mark);
+    }
+    if hex && !bytes.is_empty() {
+        out.push(HEX);
+        out.extend(bytes.chunks(2).map(|pair| digit(pair[0]) | pair.get(1).map_or(0, |low| digit(*low) << 4)));
+    } else {
+        out.push(PLAIN);
+        out.extend_from_slice(bytes);
+    }
+}
+
+/// Hands `put` the zstd frame of `bytes` if it is shorter than `worth`; whether it was.
+fn compress(bytes: &[u8], worth: usize, put: impl FnOnce(&[u8])) -> bool {
+    COMPRESSOR.with_borrow_mut(|slot| {
+        if slot.is_none() {
+            *slot = Compressor::new(ZSTD_LEVEL).ok();
+            // The reader knows the length, and the block has a checksum of its own.
+            if let Some(compressor) = slot {
+                let _ = compressor.set_parameter(CParameter::ContentSizeFlag(false));
+            }
+        }
+        let Some(compressor) = slot else { return false };
+        let mut frame = Vec::with_capacity(zstd::zstd_safe::compress_bound(bytes.len()));
+        match compressor.compress_to_buffer(bytes, &mut frame) {
+            Ok(len) if len < worth => {
+                put(&frame);
+                true
+            }
+            _ => false,
+        }
+    })
+}
+
+/// Entropy of single bytes, bits each.
+fn entropy(bytes: &[u8]) -> f64 {
+    let mut counts = [0u32; 256];
+    bytes.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
+    let total = bytes.len() as f64;
+    counts.iter().filter(|count| **count > 0).map(|count| f64::from(*count) / total).map(|share| -share * share.log2()).sum()
+}
+
+fn digit(byte: u8) -> u8 {
+    if byte.is_ascii_digit() { byte - b'0' } else { byte.wrapping_sub(b'a' - 10) & 0xf }
+}
+
+/// Reads a run of exactly `len` bytes; the caller has bounded `len`.
+pub(super) fn take_blob<'a>(reader: &mut Reader<'a>, len: usize) -> Result<Cow<'a, [u8]>, BlockError> {
+    match reader.u8()? {
+        PLAIN => Ok(Cow::Borrowed(reader.take(len)?)),
+        ZSTD => {
+            let frame = reader.bytes(reader.left())?;
+            decompress(frame, len).map(Cow::Owned)
+        }
+        HEX => {
+            let pairs = reader.take(len.div_ceil(2))?;
+            let mut bytes = Vec::with_capacity(pairs.len() * 2);
+            pairs.iter().for_each(|pair| bytes.extend_from_slice(&HEX_PAIRS[usize::from(*pair)]));
+            bytes.truncate(len);
+            Ok(Cow::Owned(bytes))
+        }
+        _ => Err(BlockError::Damaged("an unknown compression")),
+    }
+}
+
+/// Two digits of every byte, the low half first.
+static HEX_PAIRS: [[u8; 2]; 256] = {
+    let digits = b"0123456789abcdef";
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [digits[byte & 0xf], digits[byte >> 4]];
+        byte += 1;
+    }
+    pairs
+};
+
+fn decompress(frame: &[u8], len: usize) -> Result<Vec<u8>, BlockError> {
+    DECOMPRESSOR.with_borrow_mut(|slot| {
+        if slot.is_none() {
+            *slot = Decompressor::new().ok();
+        }
+        let decompressor = slot.as_mut().ok_or(BlockError::Damaged("no memory to decompress"))?;
+        let mut bytes = Vec::with_capacity(len);
+        match decompressor.decompress_to_buffer(frame, &mut bytes) {
+            Ok(got) if got == len => Ok(bytes),
+            _ => Err(BlockError::Damaged("a broken zstd frame")),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn back(bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_blob(&mut out, bytes);
+        let mut reader = Reader::new(&out);
+        assert_eq!(take_blob(&mut reader, bytes.len()).as_deref(), Ok(bytes));
+        assert_eq!(reader.finish(), Ok(()));
+        out
+    }
+
+    #[test]
+    fn hex_digits_take_half_a_byte_each_the_first_one_low() {
+        assert_eq!(back(b"1f0"), [HEX, 0xf1, 0x00]);
+        let noise: Vec<u8> = (0..1_000u64).map(|i| b"0123456789abcdef"[(i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as usize]).collect();
+        assert_eq!(back(&noise).len(), 501);
+    }
+
+    #[test]
+    fn what_repeats_is_compressed_and_noise_is_kept() {
+        assert!(back(&b"the same again, ".repeat(50)).len() < 60);
+        assert_eq!(back(&[])[..], [PLAIN]);
+        assert_eq!(back(b"Not hex!").len(), 9);
+        let noise: Vec<u8> = (0..500u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) >> 40) as u8).collect();
+        assert!(back(&noise).len() <= 501);
+    }
+
+    #[test]
+    fn a_frame_of_another_length_than_declared_is_damage() {
+        let mut out = Vec::new();
+        put_blob(&mut out, &[b'x'; 5_000]);
+        for len in [0, 1, 4_999, 5_001] {
+            assert!(take_blob(&mut Reader::new(&out), len).is_err(), "{len}");
+        }
+    }
+}

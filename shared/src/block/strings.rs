@@ -1,0 +1,283 @@
+//! Strings: constant, the same as the ids, a dictionary, or plain (the prefix they share, their
+//! lengths, the rest squeezed).
+//!
+//! What is read is UTF-8, string by string, and exactly as long in all as the directory says.
+
+use std::ops::Range;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::BlockError;
+use super::bits::{pack, packed_len, unpack, width_of};
+use super::ints::{put_ints, take_ints};
+use super::squeeze::{put_blob, take_blob};
+use super::table::{Strings, Values};
+use super::wire::{Reader, put_bytes, put_varint};
+
+const CONSTANT: u8 = 0;
+const SAME_AS_IDS: u8 = 1;
+const DICTIONARY: u8 = 2;
+const PLAIN: u8 = 3;
+
+/// Most entries of a dictionary.
+const ENTRIES_MAX: usize = 1_024;
+
+/// Rows after which a dictionary with an entry for more than half of them is given up.
+const PATIENCE_ROWS: usize = 32;
+
+const NOT_UTF8: BlockError = BlockError::Damaged("a string that is not UTF-8");
+
+/// Some strings of a column.
+#[derive(Clone, Copy)]
+pub(super) struct StringRun<'a> {
+    entries: &'a Strings,
+    /// Which entry each row has; in order where there are none.
+    indices: Option<&'a [u32]>,
+    start: usize,
+    len: usize,
+}
+
+impl<'a> StringRun<'a> {
+    /// Strings `range`.
+    pub(super) fn new(strings: &'a Strings, range: Range<usize>) -> StringRun<'a> {
+        StringRun { entries: strings, indices: None, start: range.start, len: range.len() }
+    }
+
+    /// Strings `range` of a column; `None` for other types.
+    pub(super) fn of(values: &'a Values, range: Range<usize>) -> Option<StringRun<'a>> {
+        match values {
+            Values::Str(strings) => Some(StringRun::new(strings, range)),
+            Values::Dict(entries, indices) => Some(StringRun { indices: Some(indices), ..StringRun::new(entries, range) }),
+            _ => None,
+        }
+    }
+
+    fn at(&self, index: usize) -> &'a [u8] {
+        let index = self.start + index;
+        self.entries.bytes_at(self.indices.map_or(index, |indices| indices[index] as usize))
+    }
+
+    fn iter(self) -> impl Iterator<Item = &'a [u8]> {
+        (0..self.len).map(move |index| self.at(index))
+    }
+
+    fn equals(&self, other: &StringRun<'_>) -> bool {
+        self.len == other.len && self.iter().eq(other.iter())
+    }
+}
+
+/// Appends strings; gives the bytes they decode to in all, which the directory keeps. `ids` are
+/// those of the same rows, where the strings may be a copy of them.
+pub(super) fn put_strings(out: &mut Vec<u8>, run: StringRun<'_>, ids: Option<StringRun<'_>>) -> usize {
+    if let Some(ids) = ids
+        && run.equals(&ids)
+    {
+        out.push(SAME_AS_IDS);
+        return run.iter().map(<[u8]>::len).sum();
+    }
+    match dictionary(run) {
+        Some((entries, _)) if entries.len() == 1 => {
+            out.push(CONSTANT);
+            put_bytes(out, &entries.bytes);
+            entries.bytes.len()
+        }
+        Some((entries, indices)) => {
+            out.push(DICTIONARY);
+            put_varint(out, entries.len() as u64);
+            let (count, arena) = (entries.len(), entries.bytes.len());
+            put_plain(out, StringRun::new(&entries, 0..count));
+            pack(out, width_of(count as u64 - 1), indices.iter().map(|index| u64::from(*index)));
+            arena
+        }
+        None => {
+            out.push(PLAIN);
+            put_plain(out, run)
+        }
+    }
+}
+
+/// The distinct strings in order of appearance and an index for each row, if they are few.
+fn dictionary(run: StringRun<'_>) -> Option<(Strings, Vec<u32>)> {
+    if run.len == 0 {
+        return None;
+    }
+    let most = (run.len / 2).clamp(1, ENTRIES_MAX);
+    let mut slots = vec![0u32; (most * 2 + 2).next_power_of_two()];
+    let mut entries = Strings::default();
+    let mut indices: Vec<u32> = Vec::with_capacity(run.len);
+    for (row, text) in run.iter().enumerate() {
+        if let Some(last) = indices.last()
+            && entries.bytes_at(*last as usize) == text
+        {
+            indices.push(*last);
+            continue;
+        }
+        let index = entry(&mut slots, &mut entries, text);
+        let given_up = row >= PATIENCE_ROWS && entries.len() * 2 > row;
+        if entries.len() > most || given_up {
+            return None;
+        }
+        indices.push(index);
+    }
+    Some((entries, indices))
+}
+
+/// The index of `text` among `entries`, added if it is new. `slots` (index + 1, or 0) is an open
+/// hash table that is never more than half full.
+fn entry(slots: &mut [u32], entries: &mut Strings, text: &[u8]) -> u32 {
+    let mask = slots.len() - 1;
+    let mut slot = xxh3_64(text) as usize & mask;
+    loop {
+        match slots[slot] {
+            0 => {
+                entries.push(text);
+                slots[slot] = entries.len() as u32;
+                return slots[slot] - 1;
+            }
+            taken if entries.bytes_at(taken as usize - 1) == text => return taken - 1,
+            _ => slot = (slot + 1) & mask,
+        }
+    }
+}
+
+fn put_plain(out: &mut Vec<u8>, run: StringRun<'_>) -> usize {
+    let first = if run.len > 1 { run.at(0) } else { &[] };
+    let shared = run.iter().fold(first.len(), |shared, text| first[..shared].iter().zip(text).take_while(|(a, b)| a == b).count());
+    let (mut lengths, mut rest) = (Vec::with_capacity(run.len), Vec::new());
+    for text in run.iter() {
+        lengths.push((text.len() - shared) as i64);
+        rest.extend_from_slice(&text[shared..]);
+    }
+    put_bytes(out, &first[..shared]);
+    put_ints(out, &lengths);
+    put_blob(out, &rest);
+    rest.len() + shared * run.len
+}
+
+/// Whether what comes next are the block's ids once more.
+pub(super) fn copies_ids(reader: &Reader<'_>) -> bool {
+    reader.clone().u8() == Ok(SAME_AS_IDS)
+}
+
+/// Reads `n` strings of `arena` bytes in all (as [`put_strings`] gave it).
+pub(super) fn take_strings(reader: &mut Reader<'_>, n: usize, arena: usize, ids: Option<&Strings>) -> Result<Values, BlockError> {
+    match reader.u8()? {
+        CONSTANT => {
+            let mut entries = Strings::default();
+            entries.push(reader.bytes(arena)?);
+            check_utf8(&entries)?;
+            Ok(Values::Dict(entries, vec![0; n]))
+        }
+        SAME_AS_IDS => match ids {
+            Some(ids) if ids.len() == n && ids.bytes.len() == arena => Ok(Values::Str(ids.clone())),
+            _ => Err(BlockError::Damaged("a copy of ids that are not there")),
+        },
+        DICTIONARY => {
+            let count = reader.varint_up_to(n.min(ENTRIES_MAX))?;
+            let entries = take_plain(reader, count, arena)?;
+            let width = width_of((count as u64).saturating_sub(1));
+            let mut indices = Vec::with_capacity(n);
+            unpack(reader.take(packed_len(n, width))?, n, width, |index| indices.push(index as u32));
+            if indices.iter().any(|index| *index as usize >= count) {
+                return Err(BlockError::Damaged("an index beyond its dictionary"));
+            }
+            Ok(Values::Dict(entries, indices))
+        }
+        PLAIN => Ok(Values::Str(take_plain(reader, n, arena)?)),
+        _ => Err(BlockError::Damaged("an unknown encoding of strings")),
+    }
+}
+
+fn take_plain(reader: &mut Reader<'_>, n: usize, arena: usize) -> Result<Strings, BlockError> {
+    let shared = reader.bytes(arena)?;
+    let lengths = take_ints(reader, n)?;
+    let rest = take_blob(reader, checked_total(&lengths, shared.len(), arena)?)?;
+    let mut strings = Strings { ends: Vec::with_capacity(n), bytes: Vec::with_capacity(arena) };
+    let mut at = 0;
+    for length in lengths {
+        let end = at + length as usize;
+        strings.bytes.extend_from_slice(shared);
+        strings.push(&rest[at..end]);
+        at = end;
+    }
+    check_utf8(&strings)?;
+    Ok(strings)
+}
+
+/// The sum of the lengths, none negative, if with the shared prefix it makes up the arena.
+fn checked_total(lengths: &[i64], shared: usize, arena: usize) -> Result<usize, BlockError> {
+    let mut total = 0usize;
+    for &length in lengths {
+        let length = usize::try_from(length).ok().filter(|length| *length <= arena);
+        total = total.saturating_add(length.ok_or(BlockError::Damaged("a string longer than its arena"))?);
+    }
+    let whole = lengths.len().checked_mul(shared).and_then(|prefixes| prefixes.checked_add(total));
+    if whole == Some(arena) { Ok(total) } else { Err(BlockError::Damaged("strings that do not fill their arena")) }
+}
+
+fn check_utf8(strings: &Strings) -> Result<(), BlockError> {
+    if strings.bytes.is_ascii() {
+        return Ok(());
+    }
+    let text = std::str::from_utf8(&strings.bytes).map_err(|_| NOT_UTF8)?;
+    if strings.ends.iter().all(|end| text.is_char_boundary(*end as usize)) { Ok(()) } else { Err(NOT_UTF8) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings(texts: &[&str]) -> Strings {
+        let mut strings = Strings::default();
+        texts.iter().for_each(|text| strings.push(text.as_bytes()));
+        strings
+    }
+
+    fn back(texts: &[&str]) -> Vec<u8> {
+        let values = strings(texts);
+        let mut out = Vec::new();
+        let arena = put_strings(&mut out, StringRun::new(&values, 0..texts.len()), None);
+        let mut reader = Reader::new(&out);
+        let read = take_strings(&mut reader, texts.len(), arena, None).unwrap();
+        assert_eq!(reader.finish(), Ok(()));
+        let read: Vec<&[u8]> = (0..texts.len()).map(|index| read.bytes_at(index)).collect();
+        assert_eq!(read, texts.iter().map(|text| text.as_bytes()).collect::<Vec<_>>());
+        out
+    }
+
+    #[test]
+    fn few_distinct_strings_become_a_dictionary_with_packed_indices() {
+        let texts: Vec<&str> = (0..800).map(|i| ["eu", "us", "asia", "af"][i * i % 4]).collect();
+        let out = back(&texts);
+        assert_eq!(out[0], DICTIONARY);
+        assert!(out.len() < 200 + 20, "{}", out.len());
+    }
+
+    #[test]
+    fn strings_of_every_shape_come_back() {
+        assert_eq!(back(&["x"; 9]), [CONSTANT, 1, b'x']);
+        back(&["", "a", "", "b", "c", "d"]);
+        back(&["e-1", "e-22", "e-333", "e-", "é", "ü\0"]);
+        back(&["ä", "å"]);
+        let many: Vec<String> = (0..2_000).map(|i| format!("e-{i:06}")).collect();
+        assert!(back(&many.iter().map(String::as_str).collect::<Vec<_>>()).len() < 6_000);
+    }
+
+    #[test]
+    fn a_copy_of_the_ids_costs_one_byte() {
+        let ids = strings(&["a", "b", "c"]);
+        let run = StringRun::new(&ids, 0..3);
+        let mut out = Vec::new();
+        assert_eq!(put_strings(&mut out, run, Some(run)), 3);
+        assert_eq!(out, [SAME_AS_IDS]);
+    }
+
+    #[test]
+    fn strings_cut_inside_a_character_are_damage() {
+        let mut out = vec![PLAIN];
+        put_bytes(&mut out, b"");
+        put_ints(&mut out, &[1, 1]);
+        put_blob(&mut out, "é".as_bytes());
+        assert_eq!(take_strings(&mut Reader::new(&out), 2, 2, None), Err(NOT_UTF8));
+    }
+}
