@@ -1,0 +1,289 @@
+//! A read, stretch by stretch: settle the range, plan, fan out, verify; what is merged from it is
+//! the caller's.
+//!
+//! Owns the rules of DESIGN section 5 that need a clock, the catalog or the store: answers end
+//! below a horizon, every part is read within the deadline, and a block of an unknown layout
+//! version leads to one fresh plan.
+
+use std::sync::Arc;
+
+use braid_shared::catalog::{CatalogError, NamespaceView, View};
+use braid_shared::clock::Mark;
+use braid_shared::limits::ANSWER_ROWS_MAX;
+use braid_shared::model::{Namespace, TimeRange, Timestamp};
+use futures::{StreamExt, TryStreamExt, stream};
+
+use crate::Query;
+use crate::error::QueryError;
+use crate::fan_out::{FanOut, fan_out};
+use crate::plan::{Epoch, KeyPlan, Order, Selection, days_of};
+use crate::tally::Tally;
+use crate::verify::{Verdict, Verified, verify};
+use crate::walk::{Planned, Stretch, TooManyPartitions, Walk};
+
+/// Most keys of a read by prefix.
+pub const BROADCAST_KEYS_MAX: usize = 1_000;
+/// Directory reads of one plan that run at once.
+const DIRECTORY_READS_MAX: usize = 16;
+/// After so many halvings in a row a stretch may fill the hard bound.
+const HALVINGS_MAX: u32 = 8;
+
+/// Which keys are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// One key.
+    Key(String),
+    /// Every key that begins so: a broadcast.
+    Prefix(String),
+}
+
+/// What a read asks for.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Namespace.
+    pub ns: Namespace,
+    /// Keys.
+    pub target: Target,
+    /// Start; unbounded where absent.
+    pub from: Option<Timestamp>,
+    /// End; the horizon where absent.
+    pub to: Option<Timestamp>,
+    /// What decides the suffixes.
+    pub selection: Arc<Selection>,
+    /// Direction.
+    pub order: Order,
+    /// Whether an answer may lack shards, and say so.
+    pub partial: bool,
+}
+
+/// A range that no layout can change any more, and the view that says so.
+#[derive(Clone, Debug)]
+pub struct Settled {
+    /// The view.
+    pub view: Arc<View>,
+    /// The namespace in it.
+    pub namespace: Arc<NamespaceView>,
+    /// The range, cut below the view's horizon.
+    pub range: TimeRange,
+}
+
+/// A read under way.
+pub struct Reader {
+    query: Arc<Query>,
+    asked: Asked,
+    settled: Settled,
+    keys: Vec<Arc<str>>,
+    walk: Walk,
+    /// When the read of the current part began; the first part's includes its plan.
+    began: Option<Mark>,
+    halvings: u32,
+    replanned: bool,
+    /// What the answer says of itself.
+    pub tally: Tally,
+}
+
+/// A verified stretch: every planned partition answered, or is named in the tally.
+pub struct Part {
+    /// The event time it covers.
+    pub range: TimeRange,
+    /// Its partitions.
+    pub verified: Vec<Verified>,
+    /// Bytes of its blocks.
+    pub bytes: usize,
+}
+
+/// The range a read is answered for: below the horizon at hand, or cut to one read after the
+/// request began.
+pub async fn settle(query: &Query, ns: &Namespace, from: Option<Timestamp>, to: Option<Timestamp>) -> Result<Settled, QueryError> {
+    let mut view = query.catalog.view();
+    let covered = to.is_some_and(|to| to <= view.horizon);
+    if !covered || view.namespace(ns).is_none() {
+        view = query.catalog.refresh().await?;
+    }
+    let namespace = view.namespace(ns).cloned().ok_or_else(|| CatalogError::NamespaceNotFound(ns.clone()))?;
+    let from = from.unwrap_or(Timestamp::MIN);
+    let to = to.map_or(view.horizon, |to| to.min(view.horizon)).max(from);
+    Ok(Settled { view, namespace, range: TimeRange { from, to } })
+}
+
+/// The epochs of a key, each as long as it holds. One that ends at or above the horizon is taken
+/// as open: what follows it may still be withdrawn.
+pub fn epochs(settled: &Settled, key: &str) -> Vec<Arc<Epoch>> {
+    let open = |range: TimeRange| match range.to >= settled.view.horizon {
+        true => TimeRange { to: Timestamp::MAX, ..range },
+        false => range,
+    };
+    let epochs = settled.namespace.epochs(key, TimeRange::ALL).into_iter();
+    epochs.filter(|(range, _)| range.from < settled.view.horizon).map(|(range, layout)| Arc::new(Epoch { range: open(range), layout })).collect()
+}
+
+/// The keys a target names.
+async fn keys(query: &Query, asked: &Asked) -> Result<Vec<Arc<str>>, QueryError> {
+    let prefix = match &asked.target {
+        Target::Key(key) => return Ok(vec![key.as_str().into()]),
+        Target::Prefix(prefix) => prefix,
+    };
+    query.metrics.broadcasts.inc();
+    let keys = query.within_deadline(query.store.keys(&asked.ns, prefix, None, BROADCAST_KEYS_MAX + 1)).await?;
+    if keys.len() > BROADCAST_KEYS_MAX {
+        return Err(QueryError::ResultTooLarge(format!("more than {BROADCAST_KEYS_MAX} keys begin with {prefix:?}")));
+    }
+    Ok(keys.into_iter().map(Arc::from).collect())
+}
+
+/// Plans every key of a read from the settled view and the directory.
+async fn plan(query: &Query, asked: &Asked, settled: &Settled, keys: &[Arc<str>]) -> Result<Arc<[KeyPlan]>, QueryError> {
+    if settled.range.is_empty() {
+        return Ok(Arc::new([]));
+    }
+    let (first, last) = days_of(settled.range);
+    let plans = keys.iter().map(|key| async move {
+        let days = query.within_deadline(query.store.days(&asked.ns, key, first, last)).await?;
+        let epochs = epochs(settled, key);
+        Ok(KeyPlan { ns: asked.ns.clone(), key: key.clone(), epochs, days, selection: asked.selection.clone() })
+    });
+    let plans: Vec<KeyPlan> = stream::iter(plans).buffered(DIRECTORY_READS_MAX).try_collect::<Vec<_>>().await?;
+    Ok(plans.into())
+}
+
+impl Reader {
+    /// Settles and plans a read; `width` of its first stretch in nanoseconds.
+    pub async fn open(query: Arc<Query>, asked: Asked, width: i64) -> Result<Reader, QueryError> {
+        let began = query.clock.mark();
+        let settled = settle(&query, &asked.ns, asked.from, asked.to).await?;
+        Reader::over(query, asked, settled, began, width).await
+    }
+
+    /// A read of a range that is settled already, by a view read after `began`.
+    pub async fn over(query: Arc<Query>, asked: Asked, settled: Settled, began: Mark, width: i64) -> Result<Reader, QueryError> {
+        let keys = keys(&query, &asked).await?;
+        let plans = plan(&query, &asked, &settled, &keys).await?;
+        let walk = Walk::new(plans, settled.range, asked.order, width);
+        let tally = Tally::new(&asked, &settled);
+        Ok(Reader { query, asked, settled, keys, walk, began: Some(began), halvings: 0, replanned: false, tally })
+    }
+
+    /// The range of the answer.
+    pub fn range(&self) -> TimeRange {
+        self.settled.range
+    }
+
+    /// Skips what lies before `ts` in the direction of the read, `ts` itself not.
+    pub fn resume_at(&mut self, ts: Timestamp) {
+        self.walk.resume_at(ts);
+    }
+
+    /// Width of the next stretch, nanoseconds.
+    pub fn width(&self) -> i64 {
+        self.walk.width()
+    }
+
+    /// Makes the next stretches wider.
+    pub fn grow(&mut self) {
+        self.walk.grow();
+    }
+
+    /// The partitions of the whole read, without reading one.
+    pub fn explain(&mut self) -> Result<Vec<Planned>, QueryError> {
+        let mut all = Vec::new();
+        while let Some(stretch) = self.walk.stretch()? {
+            all.extend(stretch.scans.concat());
+            if all.len() > ANSWER_ROWS_MAX {
+                return Err(QueryError::ResultTooLarge(format!("more than {ANSWER_ROWS_MAX} partitions; ask for a shorter range")));
+            }
+            self.walk.advance(&stretch);
+        }
+        all.iter().for_each(|planned| self.tally.plan(planned));
+        Ok(all)
+    }
+
+    /// The next stretch, verified; `None` at the end of the range.
+    pub async fn next(&mut self) -> Result<Option<Part>, QueryError> {
+        loop {
+            let Some(stretch) = self.walk.stretch()? else { return Ok(None) };
+            let began = self.began.take().unwrap_or_else(|| self.query.clock.mark());
+            let Some((verdicts, bytes)) = self.read(&stretch, began).await? else {
+                self.halvings += 1;
+                self.walk.shrink(&stretch);
+                continue;
+            };
+            if self.speaks_of_the_unknown(&verdicts) {
+                self.replan().await?;
+                continue;
+            }
+            self.halvings = 0;
+            self.walk.advance(&stretch);
+            return Ok(Some(Part { range: stretch.range, verified: self.judge(verdicts)?, bytes }));
+        }
+    }
+
+    /// Reads and verifies a stretch; `None` where it is larger than its bound.
+    async fn read(&self, stretch: &Stretch, began: Mark) -> Result<Option<(Vec<Verdict>, usize)>, QueryError> {
+        let settings = &self.query.settings;
+        let least = stretch.least || self.halvings >= HALVINGS_MAX;
+        let bytes_max = if least { settings.stretch_bytes_max } else { settings.stretch_bytes };
+        let (mut verdicts, mut bytes) = (Vec::new(), 0);
+        for planned in &stretch.scans {
+            let store = self.query.store.as_ref();
+            let answered = match fan_out(store, planned, stretch.range, bytes_max - bytes, settings.page_deadline).await? {
+                FanOut::Whole(answered) => answered,
+                FanOut::OverBudget if least => return Err(QueryError::ResultTooLarge(too_dense(bytes_max, stretch.range))),
+                FanOut::OverBudget => return Ok(None),
+            };
+            self.query.check_deadline(began, &self.settled.view)?;
+            bytes += answered.bytes;
+            self.query.metrics.count(&answered);
+            let planned = planned.clone();
+            verdicts.push(blocking(move || verify(planned, answered)).await?);
+        }
+        Ok(Some((verdicts, bytes)))
+    }
+
+    /// Whether a block names a layout version that this read's view does not have; true once only.
+    fn speaks_of_the_unknown(&mut self, verdicts: &[Verdict]) -> bool {
+        let known = |version| self.walk.keys().iter().any(|key| key.epochs.iter().any(|epoch| epoch.layout.version == version));
+        let unknown = verdicts.iter().filter_map(|verdict| verdict.other_version).any(|version| !known(version));
+        unknown && !std::mem::replace(&mut self.replanned, true)
+    }
+
+    async fn replan(&mut self) -> Result<(), QueryError> {
+        let range = self.settled.range;
+        self.settled = Settled { range, ..settle(&self.query, &self.asked.ns, Some(range.from), None).await? };
+        self.tally.revision = self.settled.view.revision;
+        self.walk.replan(plan(&self.query, &self.asked, &self.settled, &self.keys).await?);
+        Ok(())
+    }
+
+    /// The sound partitions; an error where others are missing, unless the answer may be partial.
+    fn judge(&mut self, verdicts: Vec<Verdict>) -> Result<Vec<Verified>, QueryError> {
+        let mut sound = Vec::new();
+        for verdict in verdicts {
+            if let Some(error) = verdict.error() {
+                self.query.metrics.fault(&error);
+                if !self.asked.partial {
+                    return Err(error);
+                }
+                tracing::warn!(%error, ns = %self.asked.ns, "a partial answer");
+            }
+            self.tally.judge(&verdict);
+            sound.extend(verdict.sound);
+        }
+        Ok(sound)
+    }
+}
+
+fn too_dense(bytes: usize, range: TimeRange) -> String {
+    let TimeRange { from, to } = range;
+    format!("blocks of more than {bytes} bytes overlap {from} to {to}; they can't be merged at once")
+}
+
+/// Runs work that takes the processor for long away from the threads that serve requests.
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, QueryError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| QueryError::Internal(error.to_string()))
+}
+
+impl From<TooManyPartitions> for QueryError {
+    fn from(_: TooManyPartitions) -> QueryError {
+        QueryError::ResultTooLarge("too many partitions at once; name one key".into())
+    }
+}
