@@ -1,9 +1,8 @@
 //! JSON written straight into a buffer: answers are made of columns, not of documents.
 
-use std::io::Write;
-
 use braid_shared::block::{Column, Values};
 use braid_shared::model::Timestamp;
+use braid_shared::model::time::RFC3339_BYTES_MAX;
 use serde::Serialize;
 
 use crate::filter::text_of;
@@ -15,7 +14,9 @@ pub fn put(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
 
 /// Appends a time, RFC 3339 with the digits it needs.
 pub fn put_time(out: &mut Vec<u8>, ts: Timestamp) {
-    write!(out, "\"{ts}\"").expect("memory takes every byte");
+    out.push(b'"');
+    out.extend_from_slice(ts.write_rfc3339(&mut [0; RFC3339_BYTES_MAX]).as_bytes());
+    out.push(b'"');
 }
 
 /// Appends the i-th value of a column; a double keeps its point (`1.0`).

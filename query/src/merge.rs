@@ -63,6 +63,23 @@ pub fn merge_partition(verified: &Verified, range: TimeRange, projection: &Proje
         .map_err(|error| QueryError::BlockDamaged { partition: Box::new(planned.partition.clone()), why: error.to_string() })
 }
 
+/// The newest event with this id that lies in `range` and passes `filter`, as JSON.
+pub fn newest(verified: &[Verified], range: TimeRange, filter: &Filter, id: &str) -> Result<Option<Vec<u8>>, QueryError> {
+    let mut newest: Option<(Part, usize)> = None;
+    for verified in verified.iter().filter(|verified| !verified.blocks.is_empty()) {
+        let part = Part::new(verified, merge_partition(verified, range, &Projection::All)?, filter);
+        let Some(row) = part.last_with(id) else { continue };
+        if newest.as_ref().is_none_or(|(best, at)| best.place(*at) < part.place(row)) {
+            newest = Some((part, row));
+        }
+    }
+    Ok(newest.map(|(part, row)| {
+        let mut json = Vec::new();
+        part.write(row, &mut json);
+        json
+    }))
+}
+
 impl Rows {
     /// Merges partitions; only events in `range` that pass `filter` and lie behind `after` are left.
     pub fn new(
@@ -84,6 +101,16 @@ impl Rows {
         let mut rows = Rows { heap: (0..parts.len()).collect(), parts, order };
         (0..rows.heap.len() / 2).rev().for_each(|at| rows.sift_down(at));
         Ok(rows)
+    }
+
+    /// No events.
+    pub fn none(order: Order) -> Rows {
+        Rows { parts: Vec::new(), heap: Vec::new(), order }
+    }
+
+    /// Events that were not given yet; those that the filter refuses are counted.
+    pub fn left(&self) -> usize {
+        self.parts.iter().map(|part| part.left.len()).sum()
     }
 
     /// Whether every event was given.
@@ -157,6 +184,12 @@ impl Part {
             tags: labels(true),
             table,
         }
+    }
+
+    /// The last row with this id that passes.
+    fn last_with(&self, id: &str) -> Option<usize> {
+        let passes = |row: usize| self.passing.as_ref().is_none_or(|passing| passing[row]);
+        (0..self.table.ts.len()).rev().find(|row| text_at(&self.table.ids, *row) == id && passes(*row))
     }
 
     /// Leaves behind what lies before or at `after`, and what the filter refuses in front.

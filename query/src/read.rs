@@ -11,7 +11,8 @@ use braid_shared::catalog::{CatalogError, NamespaceView, View};
 use braid_shared::clock::Mark;
 use braid_shared::limits::ANSWER_ROWS_MAX;
 use braid_shared::model::{Namespace, TimeRange, Timestamp};
-use futures::{StreamExt, TryStreamExt, stream};
+use braid_shared::store::Day;
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use crate::Query;
 use crate::error::QueryError;
@@ -19,7 +20,7 @@ use crate::fan_out::{FanOut, fan_out};
 use crate::plan::{Epoch, KeyPlan, Order, Selection, days_of};
 use crate::tally::Tally;
 use crate::verify::{Verdict, Verified, verify};
-use crate::walk::{Planned, Stretch, TooManyPartitions, Walk};
+use crate::walk::{GROWTH, Planned, Stretch, TooManyPartitions, Walk};
 
 /// Most keys of a read by prefix.
 pub const BROADCAST_KEYS_MAX: usize = 1_000;
@@ -114,7 +115,10 @@ pub fn epochs(settled: &Settled, key: &str) -> Vec<Arc<Epoch>> {
         false => range,
     };
     let epochs = settled.namespace.epochs(key, TimeRange::ALL).into_iter();
-    epochs.filter(|(range, _)| range.from < settled.view.horizon).map(|(range, layout)| Arc::new(Epoch { range: open(range), layout })).collect()
+    epochs
+        .filter(|(range, _)| range.from < settled.view.horizon)
+        .map(|(range, layout)| Arc::new(Epoch { range: open(range), layout }))
+        .collect()
 }
 
 /// The keys a target names.
@@ -137,13 +141,15 @@ async fn plan(query: &Query, asked: &Asked, settled: &Settled, keys: &[Arc<str>]
         return Ok(Arc::new([]));
     }
     let (first, last) = days_of(settled.range);
-    let plans = keys.iter().map(|key| async move {
-        let days = query.within_deadline(query.store.days(&asked.ns, key, first, last)).await?;
-        let epochs = epochs(settled, key);
-        Ok(KeyPlan { ns: asked.ns.clone(), key: key.clone(), epochs, days, selection: asked.selection.clone() })
-    });
-    let plans: Vec<KeyPlan> = stream::iter(plans).buffered(DIRECTORY_READS_MAX).try_collect::<Vec<_>>().await?;
+    let plans = keys.iter().map(|key| plan_key(query, asked, settled, key.clone(), (first, last)).boxed());
+    let plans: Vec<KeyPlan> = stream::iter(plans.collect::<Vec<_>>()).buffered(DIRECTORY_READS_MAX).try_collect().await?;
     Ok(plans.into())
+}
+
+async fn plan_key(query: &Query, asked: &Asked, settled: &Settled, key: Arc<str>, days: (Day, Day)) -> Result<KeyPlan, QueryError> {
+    let days = query.within_deadline(query.store.days(&asked.ns, &key, days.0, days.1)).await?;
+    let epochs = epochs(settled, &key);
+    Ok(KeyPlan { ns: asked.ns.clone(), key, epochs, days, selection: asked.selection.clone() })
 }
 
 impl Reader {
@@ -173,14 +179,16 @@ impl Reader {
         self.walk.resume_at(ts);
     }
 
-    /// Width of the next stretch, nanoseconds.
-    pub fn width(&self) -> i64 {
-        self.walk.width()
+    /// Whether nothing is left to read.
+    pub fn is_done(&self) -> bool {
+        self.walk.is_done()
     }
 
-    /// Makes the next stretches wider.
-    pub fn grow(&mut self) {
-        self.walk.grow();
+    /// Makes the next stretches wider, where one of that size is sure to fit its bound.
+    pub fn grow(&mut self, part_bytes: usize) {
+        if part_bytes < self.query.settings.stretch_bytes / GROWTH as usize {
+            self.walk.grow();
+        }
     }
 
     /// The partitions of the whole read, without reading one.

@@ -17,7 +17,7 @@ pub const SCAN_PARTITIONS_MAX: usize = 4_096;
 /// Most partitions of one stretch: reached only by reads of many keys.
 pub const STRETCH_PARTITIONS_MAX: usize = 65_536;
 /// How much wider a stretch is than the one before it that found little.
-const GROWTH: i64 = 8;
+pub const GROWTH: i64 = 8;
 /// A stretch is not halved below this, nanoseconds.
 const WIDTH_MIN: i64 = 1_000;
 
@@ -67,9 +67,9 @@ impl Walk {
         Walk { keys, left: range, order, width: width.max(WIDTH_MIN) }
     }
 
-    /// Width of the next stretch, nanoseconds.
-    pub fn width(&self) -> i64 {
-        self.width
+    /// Whether nothing is left to read.
+    pub fn is_done(&self) -> bool {
+        self.edge().is_none()
     }
 
     /// Skips what lies before `ts` in the walk's direction, `ts` itself not.
@@ -170,8 +170,8 @@ impl Walk {
     }
 }
 
-/// Length of a range, nanoseconds; saturates.
-fn length(range: TimeRange) -> i64 {
+/// Length of a range in nanoseconds; saturates.
+pub fn length(range: TimeRange) -> i64 {
     range.to.nanos().saturating_sub(range.from.nanos())
 }
 

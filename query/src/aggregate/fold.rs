@@ -42,7 +42,8 @@ impl Fold {
         }
         let table = merge_partition(&verified, range, &self.projection())?;
         self.rows += table.ts.len() as u64;
-        self.add_table(&table).map_err(|TooLarge(why)| QueryError::ResultTooLarge(why))
+        self.add_table(&table)?;
+        Ok(())
     }
 
     /// Adds another fold of the same job.

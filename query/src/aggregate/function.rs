@@ -40,8 +40,9 @@ impl FromStr for Function {
             "min" => Ok(Function::Min),
             "max" => Ok(Function::Max),
             "rate" => Ok(Function::Rate),
-            _ => percentile(name)
-                .ok_or_else(|| format!("unknown function {name:?}; known: count, sum, avg, min, max, rate and p0.001 to p100, such as p99.9")),
+            _ => percentile(name).ok_or_else(|| {
+                format!("unknown function {name:?}; known: count, sum, avg, min, max, rate and p0.001 to p100, such as p99.9")
+            }),
         }
     }
 }
@@ -50,7 +51,8 @@ fn percentile(name: &str) -> Option<Function> {
     let number = name.strip_prefix('p')?;
     let (whole, fraction) = number.split_once('.').map_or((number, None), |(whole, fraction)| (whole, Some(fraction)));
     let digits = format!("{whole}{}", fraction.unwrap_or_default());
-    let sound = !whole.is_empty() && fraction != Some("") && digits.len() <= PERCENTILE_DIGITS_MAX && digits.bytes().all(|b| b.is_ascii_digit());
+    let sound =
+        !whole.is_empty() && fraction != Some("") && digits.len() <= PERCENTILE_DIGITS_MAX && digits.bytes().all(|b| b.is_ascii_digit());
     let scaled: u64 = sound.then(|| digits.parse().ok())??;
     let scale = 10u64.pow(fraction.map_or(0, str::len) as u32);
     (scaled > 0 && scaled <= 100 * scale).then_some(Function::Percentile { scaled, scale })

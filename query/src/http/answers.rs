@@ -1,0 +1,102 @@
+//! The members that every answer has, and layouts as they are listed.
+
+use braid_shared::catalog::ListedLayout;
+use braid_shared::model::Timestamp;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::error::Missing;
+use crate::json::put;
+use crate::tally::Tally;
+
+/// A layout as it is listed.
+#[derive(Debug, Serialize)]
+pub(super) struct LayoutJson {
+    version: u64,
+    shards: u32,
+    bucket: String,
+    shard_by: String,
+    from: Option<String>,
+    state: &'static str,
+}
+
+#[derive(Serialize)]
+struct Shards {
+    planned: usize,
+    answered: usize,
+}
+
+#[derive(Serialize)]
+struct Account {
+    from: Option<String>,
+    to: String,
+    complete: bool,
+    shards: Shards,
+    layouts: Vec<LayoutJson>,
+    revision: u64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    broadcast: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    missing: Vec<Value>,
+}
+
+impl LayoutJson {
+    /// A layout of a timeline, by a horizon that was just read.
+    pub(super) fn listed(listed: &ListedLayout, horizon: Timestamp) -> LayoutJson {
+        let state = match listed {
+            ListedLayout { withdrawn: true, .. } => "withdrawn",
+            ListedLayout { from, .. } if *from >= horizon => "scheduled",
+            _ => "active",
+        };
+        LayoutJson {
+            version: listed.layout.version.revision,
+            shards: listed.layout.shards,
+            bucket: listed.layout.bucket.to_string(),
+            shard_by: listed.layout.shard_by.to_string(),
+            from: start(listed.from),
+            state,
+        }
+    }
+}
+
+/// A start of time; null where it is −∞.
+fn start(from: Timestamp) -> Option<String> {
+    (from != Timestamp::MIN).then(|| from.to_string())
+}
+
+/// Ends an object that has members already with the account of its read.
+pub(super) fn close(tally: &Tally, out: &mut Vec<u8>) {
+    out.push(b',');
+    let start = out.len();
+    put(out, &account(tally));
+    out.remove(start);
+}
+
+fn account(tally: &Tally) -> Account {
+    // What is consulted lies below the horizon, so all of it is active.
+    let layouts = tally.layouts.values().map(|epoch| {
+        let listed = ListedLayout { layout: (*epoch.layout).clone(), from: epoch.range.from, withdrawn: false };
+        LayoutJson::listed(&listed, Timestamp::MAX)
+    });
+    Account {
+        from: tally.bounded.then(|| tally.range.from.to_string()),
+        to: tally.range.to.to_string(),
+        complete: tally.complete(),
+        shards: Shards { planned: tally.shards_planned(), answered: tally.shards_answered() },
+        layouts: layouts.collect(),
+        revision: tally.revision,
+        broadcast: tally.broadcast,
+        missing: tally.missing.iter().map(missing_json).collect(),
+    }
+}
+
+/// A partition that is missing.
+pub(super) fn missing_json(missing: &Missing) -> Value {
+    json!({
+        "key": missing.key,
+        "bucket": missing.bucket.to_string(),
+        "version": missing.version.revision,
+        "suffix": missing.suffix,
+        "reason": missing.reason,
+    })
+}
