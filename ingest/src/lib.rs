@@ -1,2 +1,3 @@
 //! x
 pub mod body;
+pub mod decode;
