@@ -1,7 +1,10 @@
 //! Stores: one trait, one conformance suite.
 
+pub mod conformance;
+pub mod embedded;
 pub mod memory;
 
+pub use embedded::{EmbeddedOptions, EmbeddedStore};
 pub use memory::MemoryStore;
 
 use std::any::Any;

@@ -1,0 +1,120 @@
+//! Properties of scans.
+
+use std::sync::Arc;
+
+use super::fixture::{Fixture, block, read_all, scan_of};
+use crate::layout::LayoutVersion;
+use crate::model::{TimeRange, Timestamp};
+use crate::partition::Partition;
+
+fn range(from: i64, to: i64) -> TimeRange {
+    TimeRange { from: Timestamp::from_nanos(from), to: Timestamp::from_nanos(to) }
+}
+
+pub(super) async fn blocks_of_a_partition_come_in_the_order_of_their_addresses(on: Fixture) {
+    let p = on.partition("k", -100, 0);
+    let spans = [(5, 9, 1), (-100, -1, 2), (5, 6, 9), (-1, 0, 3), (5, 9, 0), (i64::MIN, 4, 4)];
+    for (min, max, id) in spans {
+        on.append(vec![block(&p, min, max, id, "x")]).await;
+    }
+    let found = on.addresses(&p).await;
+    assert_eq!(found.len(), spans.len());
+    assert!(found.is_sorted(), "{found:?}");
+}
+
+pub(super) async fn a_scan_gives_the_blocks_that_overlap_its_range_and_no_others_are_needed(on: Fixture) {
+    let p = on.partition("k", 0, 0);
+    on.append(vec![block(&p, 0, 9, 1, "before"), block(&p, 0, 100, 2, "over"), block(&p, 10, 10, 3, "edge"), block(&p, 20, 30, 4, "behind")])
+        .await;
+    let ids = async |from, to| {
+        let found = read_all(&*on.store, &scan_of(vec![p.clone()], range(from, to))).await.expect("the scan succeeds");
+        found[0].iter().map(|block| block.address.id.time).collect::<Vec<_>>()
+    };
+    let overlapping = async |from, to, wanted: &[u64]| {
+        let found = ids(from, to).await;
+        assert!(wanted.iter().all(|id| found.contains(id)), "[{from}, {to}): {found:?}");
+    };
+    overlapping(10, 20, &[2, 3]).await;
+    overlapping(9, 10, &[1, 2]).await;
+    overlapping(30, 31, &[2, 4]).await;
+    overlapping(i64::MIN, i64::MAX, &[1, 2, 3, 4]).await;
+}
+
+pub(super) async fn an_empty_range_still_answers_every_partition(on: Fixture) {
+    let p = on.partition("k", 0, 0);
+    on.append(vec![block(&p, 0, 9, 1, "x")]).await;
+    let scan = scan_of(vec![p, on.partition("k", 0, 1)], range(5, 5));
+    assert_eq!(read_all(&*on.store, &scan).await.expect("the scan succeeds").len(), 2);
+}
+
+pub(super) async fn every_partition_is_answered_once_also_one_without_blocks(on: Fixture) {
+    let partitions: Vec<_> = (0..30).flat_map(|bucket| (0..10).map(move |suffix| (bucket, suffix))).collect();
+    let partitions: Vec<_> = partitions.iter().map(|(bucket, suffix)| on.partition("k", *bucket, *suffix)).collect();
+    let full = |p: &Partition| p.bucket.nanos() % 7 == 3 && p.suffix % 4 == 1;
+    on.append(partitions.iter().filter(|p| full(p)).map(|p| block(p, 0, 9, 1, "x")).collect()).await;
+    let scan = scan_of(partitions, range(0, 100));
+    let found = read_all(&*on.store, &scan).await.expect("the scan succeeds");
+    for (p, blocks) in scan.partitions.iter().zip(found) {
+        assert_eq!(blocks.len(), usize::from(full(p)), "{p:?}");
+    }
+    let none = scan_of(Vec::new(), range(0, 100));
+    assert!(read_all(&*on.store, &none).await.expect("the scan succeeds").is_empty());
+}
+
+/// Keys that begin, contain or continue one another, or hold what a careless codec would use to separate.
+const AWKWARD: [&str; 12] = ["a", "aa", "ab", "a\0", "a\0\0", "a/b", "a|b", "a#1", "\0", "\u{10FFFF}", "ä", "a\u{1}"];
+
+pub(super) async fn neighbours_in_the_key_space_do_not_see_each_other(on: Fixture) {
+    let mut partitions = Vec::new();
+    for key in AWKWARD {
+        for (bucket, revision, nonce, suffix) in [(-1, 0, 0, 0), (0, 0, 0, 0), (0, 0, 1, 0), (0, 1, 0, 0), (0, 0, 0, 1), (1, 0, 0, u32::MAX)] {
+            let version = LayoutVersion { revision, nonce };
+            partitions.push(Partition { version, ..on.partition(key, bucket, suffix) });
+        }
+    }
+    let name = |p: &Partition| format!("{p:?}");
+    for p in &partitions {
+        on.append(vec![block(p, 0, 9, 1, name(p)), block(p, i64::MAX - 1, i64::MAX, u64::MAX, name(p))]).await;
+    }
+    for p in &partitions {
+        let found = on.blocks(p).await;
+        assert!(!found.is_empty() && found.iter().all(|block| block.bytes == name(p)), "{p:?}");
+    }
+}
+
+pub(super) async fn a_scan_pages_to_its_end(on: Fixture) {
+    let partitions: Vec<_> = (0..4).map(|suffix| on.partition("k", 0, suffix)).collect();
+    for p in &partitions {
+        on.append((0..100).map(|id| block(p, id as i64, id as i64 + 1, id, vec![p.suffix as u8; 4_000 + id as usize])).collect()).await;
+    }
+    let scan = scan_of(partitions, range(0, 1_000));
+    let found = read_all(&*on.store, &scan).await.expect("the scan succeeds");
+    for (suffix, blocks) in found.iter().enumerate() {
+        let ids: Vec<_> = blocks.iter().map(|block| block.address.id.time).collect();
+        assert_eq!(ids, (0..100).collect::<Vec<_>>());
+        assert!(blocks.iter().all(|block| block.bytes.iter().all(|byte| usize::from(*byte) == suffix)));
+    }
+}
+
+pub(super) async fn sparse_partitions_are_found_among_many_others(on: Fixture) {
+    let bucket = |bucket: i64| (0..64).map(move |suffix| (bucket, suffix));
+    let all: Vec<_> = (0..20).flat_map(bucket).map(|(bucket, suffix)| on.partition("k", bucket, suffix)).collect();
+    on.append(all.iter().flat_map(|p| [block(p, 0, 1, 1, "x"), block(p, 90, 91, 2, "y")]).collect()).await;
+    let sparse: Vec<_> = all.iter().filter(|p| p.suffix == 17).cloned().collect();
+    let found = read_all(&*on.store, &scan_of(sparse, range(0, 50))).await.expect("the scan succeeds");
+    assert!(found.iter().all(|blocks| blocks.iter().any(|block| block.address.id.time == 1)));
+}
+
+pub(super) async fn partitions_of_different_keys_are_scanned_together(on: Fixture) {
+    // As text "b" is behind "aa"; by its length it stands before it. Both orders must work.
+    let partitions: Arc<[Partition]> = {
+        let mut partitions = ["aa", "b", "ccc", "c"].map(|key| on.partition(key, 0, 0)).to_vec();
+        partitions.sort();
+        partitions.into()
+    };
+    on.append(partitions.iter().map(|p| block(p, 0, 1, 1, p.key.to_string())).collect()).await;
+    let found = read_all(&*on.store, &scan_of(partitions.to_vec(), range(0, 9))).await.expect("the scan succeeds");
+    for (p, blocks) in partitions.iter().zip(found) {
+        assert_eq!(blocks[0].bytes, p.key.to_string());
+    }
+}

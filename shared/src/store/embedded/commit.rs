@@ -1,0 +1,254 @@
+//! Group commit: one thread takes everything that is queued, writes it as one batch, syncs once,
+//! and answers all of it.
+//!
+//! Documents are compared and swapped here, so swaps are serial. Nothing is answered before the
+//! sync that covers it returned; after a sync that failed nothing is acknowledged any more.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use bytes::{BufMut, Bytes};
+use fjall::{Database, Keyspace, PersistMode};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use super::failure;
+use super::fragments::Fragments;
+use super::keys::{self, COMMIT_MARK};
+use super::metrics::Metrics;
+use super::state::State;
+use crate::store::{Document, EncodedBlock, StoreError, StoreErrorKind, Swap};
+
+/// How often an idle committer looks whether the engine still takes writes.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// What every commit carries first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// Number of the commit, from 1, without a gap.
+    pub(super) commit: u64,
+    /// The data directory's.
+    pub(super) nonce: u64,
+}
+
+impl Mark {
+    pub(super) const BYTES: usize = 16;
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<Mark> {
+        let (commit, nonce) = bytes.split_first_chunk::<8>()?;
+        Some(Mark { commit: u64::from_le_bytes(*commit), nonce: u64::from_le_bytes(nonce.try_into().ok()?) })
+    }
+
+    fn encode(self) -> Vec<u8> {
+        [self.commit.to_le_bytes(), self.nonce.to_le_bytes()].concat()
+    }
+}
+
+/// A document as it is stored.
+pub(super) fn decode_document(value: &Bytes) -> Option<Document> {
+    let (etag, _) = value.split_first_chunk::<8>()?;
+    Some(Document { etag: u64::from_le_bytes(*etag), bytes: value.slice(8..) })
+}
+
+/// What a commit may hold.
+#[derive(Debug)]
+pub(super) enum Change {
+    /// New blocks.
+    Append(Vec<EncodedBlock>),
+    /// Old blocks, by their whole keys, and what stands in their place.
+    Replace(Vec<Vec<u8>>, Vec<EncodedBlock>),
+    /// Records without a value.
+    Note(Vec<Vec<u8>>),
+    /// A document, if it is as expected.
+    Swap { name: String, expected: Option<u64>, bytes: Bytes },
+    /// A document that goes.
+    DeleteDocument(String),
+}
+
+/// A change and whom to answer.
+#[derive(Debug)]
+pub(super) struct Command {
+    pub(super) change: Change,
+    pub(super) reply: oneshot::Sender<Result<Swap, StoreError>>,
+    /// The queue's room that it takes, until it is answered.
+    pub(super) room: OwnedSemaphorePermit,
+    /// Bytes it adds to a commit, roughly.
+    pub(super) bytes: usize,
+}
+
+/// The committer: owns the only way into the engine.
+pub(super) struct Committer {
+    pub(super) database: Database,
+    pub(super) keyspace: Keyspace,
+    pub(super) state: Arc<State>,
+    pub(super) fragments: Arc<Fragments>,
+    pub(super) metrics: Metrics,
+    pub(super) last: Mark,
+    pub(super) bytes_max: usize,
+}
+
+/// What one commit will write: for each key its value, or that it goes.
+#[derive(Default)]
+struct Pending {
+    records: BTreeMap<Vec<u8>, Option<Bytes>>,
+    /// Etags of documents that this commit changes; `None`: deleted.
+    etags: HashMap<String, Option<u64>>,
+    answers: Vec<(oneshot::Sender<Result<Swap, StoreError>>, OwnedSemaphorePermit, Swap)>,
+    events: u64,
+}
+
+impl Committer {
+    /// Commits until the last sender is gone.
+    pub(super) fn run(mut self, queue: &Receiver<Command>) {
+        loop {
+            match queue.recv_timeout(IDLE) {
+                Ok(first) => {
+                    let commands = self.gather(first, queue);
+                    self.commit(commands);
+                }
+                Err(RecvTimeoutError::Timeout) => self.look(),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        if let Err(error) = self.database.persist(PersistMode::SyncAll) {
+            tracing::warn!(%error, "the last sync on closing failed; everything acknowledged was synced before");
+        }
+    }
+
+    fn gather(&self, first: Command, queue: &Receiver<Command>) -> Vec<Command> {
+        let mut bytes = first.bytes;
+        let mut commands = vec![first];
+        while bytes < self.bytes_max {
+            let Ok(next) = queue.try_recv() else { break };
+            bytes += next.bytes;
+            commands.push(next);
+        }
+        commands
+    }
+
+    /// The engine's own threads may have failed; then say so before a write finds out.
+    fn look(&self) {
+        if let Err(error) = self.database.persist(PersistMode::Buffer) {
+            self.state.halt(failure::halted(self.state.path(), &error));
+        }
+    }
+
+    fn commit(&mut self, commands: Vec<Command>) {
+        if let Err(error) = self.state.writable() {
+            commands.into_iter().for_each(|command| answer(command.reply, Err(error.clone())));
+            return;
+        }
+        let mut pending = Pending::default();
+        for Command { change, reply, room, .. } in commands {
+            match self.stage(change, &mut pending) {
+                Ok(swap) => pending.answers.push((reply, room, swap)),
+                Err(error) => answer(reply, Err(error)),
+            }
+        }
+        let outcome = if pending.records.is_empty() { Ok(()) } else { self.write(&mut pending) };
+        for (reply, room, swap) in pending.answers {
+            answer(reply, outcome.clone().map(|()| swap));
+            drop(room);
+        }
+        if outcome.is_ok() && !pending.records.is_empty() {
+            self.fragments.changed(&pending.records);
+        }
+        self.settle();
+    }
+
+    fn stage(&self, change: Change, pending: &mut Pending) -> Result<Swap, StoreError> {
+        match change {
+            Change::Append(blocks) => pending.append(blocks),
+            Change::Replace(old, new) => {
+                pending.records.extend(old.into_iter().map(|key| (key, None)));
+                pending.append(new);
+            }
+            Change::Note(keys) => pending.records.extend(keys.into_iter().map(|key| (key, Some(Bytes::new())))),
+            Change::Swap { name, expected, bytes } => return self.swap(name, expected, &bytes, pending),
+            Change::DeleteDocument(name) => {
+                pending.records.insert(keys::document_key(&name), None);
+                pending.etags.insert(name, None);
+            }
+        }
+        Ok(Swap::Done(0))
+    }
+
+    fn swap(&self, name: String, expected: Option<u64>, bytes: &Bytes, pending: &mut Pending) -> Result<Swap, StoreError> {
+        let key = keys::document_key(&name);
+        let found = match pending.etags.get(&name) {
+            Some(etag) => *etag,
+            None => self.etag(&key)?,
+        };
+        if found != expected {
+            return Ok(Swap::Conflict);
+        }
+        // Commits are fewer than 2^44 and a commit's changes far fewer than 2^20, so that etags only grow.
+        let etag = (self.last.commit + 1) << 20 | pending.etags.len() as u64;
+        let mut value = Vec::with_capacity(8 + bytes.len());
+        value.put_u64_le(etag);
+        value.put_slice(bytes);
+        pending.records.insert(key, Some(value.into()));
+        pending.etags.insert(name, Some(etag));
+        Ok(Swap::Done(etag))
+    }
+
+    fn etag(&self, key: &[u8]) -> Result<Option<u64>, StoreError> {
+        let Some(value) = self.keyspace.get(key).map_err(|error| failure::read_error(self.state.path(), error))? else {
+            return Ok(None);
+        };
+        let document = decode_document(&value.into());
+        let damaged = || StoreError::new(StoreErrorKind::Corrupt, "a document in the store is cut short");
+        document.map(|document| Some(document.etag)).ok_or_else(damaged)
+    }
+
+    /// One batch, one sync. Its failure leaves it unknown whether the batch will be found again.
+    fn write(&mut self, pending: &mut Pending) -> Result<(), StoreError> {
+        let mark = Mark { commit: self.last.commit + 1, ..self.last };
+        let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
+        batch.insert(&self.keyspace, COMMIT_MARK, mark.encode());
+        for (key, value) in &pending.records {
+            match value {
+                Some(value) => batch.insert(&self.keyspace, key.as_slice(), value.clone()),
+                None => batch.remove(&self.keyspace, key.as_slice()),
+            }
+        }
+        let began = Instant::now();
+        if let Err(error) = batch.commit() {
+            let halted = failure::halted(self.state.path(), &error);
+            self.state.halt(halted.clone());
+            let refused = matches!(error, fjall::Error::Poisoned);
+            return Err(if refused { halted } else { StoreError::new(StoreErrorKind::Unknown, halted.message) });
+        }
+        self.metrics.committed(began.elapsed(), pending.events);
+        self.last = mark;
+        Ok(())
+    }
+
+    /// Repeats the mark of the last commit, unsynced: it shows a later start that what stands
+    /// before it was acknowledged (see [`super::journal`]).
+    fn settle(&self) {
+        if self.last.commit == 0 || self.state.writable().is_err() {
+            return;
+        }
+        let mut batch = self.database.batch().durability(Some(PersistMode::Buffer));
+        batch.insert(&self.keyspace, COMMIT_MARK, self.last.encode());
+        if let Err(error) = batch.commit() {
+            self.state.halt(failure::halted(self.state.path(), &error));
+        }
+    }
+}
+
+impl Pending {
+    fn append(&mut self, blocks: Vec<EncodedBlock>) {
+        for block in blocks {
+            self.events += u64::from(block.events);
+            self.records.insert(keys::block_key(&block), Some(block.bytes));
+        }
+    }
+}
+
+/// Answers; whoever asked may have gone, and what was committed stays committed.
+fn answer(reply: oneshot::Sender<Result<Swap, StoreError>>, outcome: Result<Swap, StoreError>) {
+    drop(reply.send(outcome));
+}

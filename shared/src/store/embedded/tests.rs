@@ -1,0 +1,255 @@
+//! Tests of what only this store has: its directory, restarts, damage.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::store::conformance::{self, block, blocks_of, partition};
+use crate::store::{MemoryStore, Store};
+
+fn open(dir: &TempDir) -> Result<Arc<EmbeddedStore>, OpenError> {
+    let options = EmbeddedOptions { page_bytes: 64 * 1024, reserve_bytes: 0, ..EmbeddedOptions::default() };
+    EmbeddedStore::open(&dir.path().join("data"), options)
+}
+
+fn temp() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+/// Appends one block for each id, each in a commit of its own.
+async fn append(store: &EmbeddedStore, ids: std::ops::Range<u64>) {
+    for id in ids {
+        store.append(vec![block(&place(), 1, 2, id, vec![id as u8; 1_000])]).await.unwrap();
+    }
+}
+
+fn place() -> Partition {
+    partition(&"ns".parse().unwrap(), "k", 0, 0)
+}
+
+async fn ids(store: &EmbeddedStore) -> Vec<u64> {
+    blocks_of(store, &place()).await.iter().map(|block| block.address.id.time).collect()
+}
+
+/// The newest journal, and the end of what was written to it.
+fn journal(dir: &TempDir) -> (PathBuf, u64) {
+    let engine = dir.path().join("data/store");
+    let mut files: Vec<_> = fs::read_dir(engine).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|end| end == "jnl"));
+    files.sort();
+    let path = files.pop().unwrap();
+    let mut bytes = Vec::new();
+    File::open(&path).unwrap().read_to_end(&mut bytes).unwrap();
+    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() as u64 + 1;
+    (path, end)
+}
+
+fn write_at(path: &PathBuf, at: u64, bytes: &[u8]) {
+    let mut file = OpenOptions::new().write(true).open(path).unwrap();
+    file.seek(SeekFrom::Start(at)).unwrap();
+    file.write_all(bytes).unwrap();
+}
+
+fn flip(path: &PathBuf, at: u64) {
+    let mut file = File::open(path).unwrap();
+    file.seek(SeekFrom::Start(at)).unwrap();
+    let mut byte = [0];
+    file.read_exact(&mut byte).unwrap();
+    write_at(path, at, &[byte[0] ^ 0x40]);
+}
+
+#[tokio::test]
+async fn it_keeps_every_property_also_after_a_restart() {
+    let dir = temp();
+    let store = open(&dir).unwrap();
+    conformance::run(store.clone(), "first").await;
+    store.close();
+    conformance::run(open(&dir).unwrap(), "second").await;
+}
+
+#[tokio::test]
+async fn the_reference_model_keeps_every_property() {
+    conformance::run(MemoryStore::new(), "a").await;
+    conformance::run(Arc::new(MemoryStore::with_page_bytes(10_000)), "b").await;
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_is_there_after_a_drop_without_close() {
+    let dir = temp();
+    let store = open(&dir).unwrap();
+    append(&store, 0..20).await;
+    let swap = store.swap_document("root", None, Bytes::from("one")).await.unwrap();
+    store.note_days(&"ns".parse().unwrap(), &[("k".into(), 3)]).await.unwrap();
+    drop(store);
+    let store = open(&dir).unwrap();
+    assert_eq!(ids(&store).await, (0..20).collect::<Vec<_>>());
+    let root = store.read_document("root").await.unwrap().unwrap();
+    assert_eq!(Swap::Done(root.etag), swap);
+    let next = store.swap_document("root", Some(root.etag), Bytes::from("two")).await.unwrap();
+    assert!(matches!(next, Swap::Done(etag) if etag > root.etag));
+    assert_eq!(store.days(&"ns".parse().unwrap(), "k", 0, 9).await.unwrap(), [3]);
+}
+
+#[tokio::test]
+async fn fragments_are_found_again_after_a_restart() {
+    let dir = temp();
+    let store = open(&dir).unwrap();
+    append(&store, 0..20).await;
+    store.close();
+    let store = open(&dir).unwrap();
+    assert_eq!(store.fragmented(8, None, 10).await.unwrap(), [place()]);
+}
+
+#[tokio::test]
+async fn a_closed_store_says_so() {
+    let dir = temp();
+    let store = open(&dir).unwrap();
+    store.close();
+    assert!(store.health().is_err());
+    assert_eq!(store.read_document("a").await.unwrap_err().kind, StoreErrorKind::Unavailable);
+    assert_eq!(store.delete_document("a").await.unwrap_err().kind, StoreErrorKind::Unavailable);
+}
+
+#[test]
+fn a_directory_in_use_is_named() {
+    let dir = temp();
+    let _first = open(&dir).unwrap();
+    let error = open(&dir).err().unwrap();
+    assert!(matches!(error, OpenError::InUse(_)), "{error}");
+    assert!(error.to_string().contains("data"), "{error}");
+}
+
+#[test]
+fn a_directory_of_a_newer_format_is_refused_and_left_alone() {
+    let dir = temp();
+    let data = dir.path().join("data");
+    fs::create_dir(&data).unwrap();
+    for text in ["braid data directory\nformat 2\nwhatever\n", "something else", ""] {
+        fs::write(data.join("BRAID"), text).unwrap();
+        assert!(matches!(open(&dir), Err(OpenError::Format { .. })), "{text}");
+        assert_eq!(fs::read_dir(&data).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn a_foreign_directory_is_refused_and_left_alone() {
+    let dir = temp();
+    let data = dir.path().join("data");
+    fs::create_dir(&data).unwrap();
+    fs::write(data.join("thesis.txt"), "years of work").unwrap();
+    assert!(matches!(open(&dir), Err(OpenError::Foreign(_))));
+    assert_eq!(fs::read_dir(&data).unwrap().count(), 1);
+}
+
+#[test]
+fn a_first_start_that_was_cut_short_is_begun_anew() {
+    let dir = temp();
+    open(&dir).unwrap().close();
+    let engine = dir.path().join("data/store");
+    fs::remove_dir_all(&engine).unwrap();
+    fs::create_dir_all(engine.join("keyspaces")).unwrap();
+    fs::write(engine.join("0.jnl"), [0; 100]).unwrap();
+    fs::write(engine.join("lock"), []).unwrap();
+    open(&dir).unwrap();
+}
+
+#[tokio::test]
+async fn an_engine_without_its_version_file_is_never_wiped() {
+    let dir = temp();
+    let store = open(&dir).unwrap();
+    append(&store, 0..3).await;
+    store.close();
+    fs::remove_file(dir.path().join("data/store/version")).unwrap();
+    let error = open(&dir).err().unwrap();
+    assert!(error.to_string().contains("version"), "{error}");
+}
+
+#[tokio::test]
+async fn a_torn_end_of_the_journal_is_dropped_and_what_was_acknowledged_stays() {
+    for torn in [&b"garbage"[..], &[1, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0], &[1]] {
+        let dir = temp();
+        let store = open(&dir).unwrap();
+        append(&store, 0..10).await;
+        store.close();
+        let (path, end) = journal(&dir);
+        write_at(&path, end, torn);
+        let store = open(&dir).unwrap();
+        assert_eq!(ids(&store).await, (0..10).collect::<Vec<_>>());
+        append(&store, 10..12).await;
+        store.close();
+        assert_eq!(ids(&open(&dir).unwrap()).await, (0..12).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn a_byte_that_rotted_anywhere_under_acknowledged_commits_is_an_error_naming_the_file() {
+    let dir = temp();
+    let store = open(&dir).unwrap();
+    append(&store, 0..10).await;
+    store.close();
+    let (path, end) = journal(&dir);
+    // The last mark only proves what stands before it; it is itself no acknowledged data.
+    let mark = 13 + 21 + 1 + 16 + 13;
+    for at in (0..end - mark).step_by(97).chain([0, 13, end - mark - 1]) {
+        flip(&path, at);
+        match open(&dir) {
+            Err(error @ OpenError::Damaged { .. }) => assert!(error.to_string().contains(".jnl"), "{error}"),
+            Err(error) => panic!("byte {at}: {error}"),
+            // A few bytes carry nothing; then nothing may be missing.
+            Ok(store) => assert_eq!(ids(&store).await, (0..10).collect::<Vec<_>>(), "byte {at}"),
+        }
+        flip(&path, at);
+    }
+    assert_eq!(ids(&open(&dir).unwrap()).await, (0..10).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_scan_of_damaged_files_is_an_error_never_a_shorter_answer() {
+    let dir = temp();
+    let options = || EmbeddedOptions { memtable_bytes: 64 * 1024, cache_bytes: 0, reserve_bytes: 0, ..EmbeddedOptions::default() };
+    let path = dir.path().join("data");
+    let store = EmbeddedStore::open(&path, options()).unwrap();
+    for id in 0..40 {
+        store.append(vec![block(&place(), 1, 2, id, vec![id as u8; 20_000])]).await.unwrap();
+    }
+    store.engine().unwrap().keyspace.rotate_memtable_and_wait().unwrap();
+    store.close();
+    let blobs = path.join("store/keyspaces/1/blobs");
+    for entry in fs::read_dir(blobs).unwrap() {
+        let path = entry.unwrap().path();
+        let middle = fs::metadata(&path).unwrap().len() / 2;
+        flip(&path, middle);
+    }
+    let scan = conformance::scan_of(vec![place()], crate::model::TimeRange::ALL);
+    let store = EmbeddedStore::open(&path, options()).unwrap();
+    let error = conformance::read_all(&*store, &scan).await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Corrupt, "{error}");
+}
+
+#[tokio::test]
+async fn journals_stay_bounded_while_documents_lie_idle_beside_busy_blocks() {
+    let dir = temp();
+    let options = EmbeddedOptions { memtable_bytes: 2 * MIB, reserve_bytes: 0, ..EmbeddedOptions::default() };
+    let store = EmbeddedStore::open(&dir.path().join("data"), options).unwrap();
+    store.swap_document("root", None, Bytes::from("one")).await.unwrap();
+    for round in 0..80 {
+        let blocks = (0..16).map(|id| block(&place(), round, round, id, vec![7; 200_000])).collect();
+        store.append(blocks).await.unwrap();
+    }
+    let journals = store.engine().unwrap().database.journal_count();
+    assert!(journals <= 3, "{journals} journals of 64 MiB for 256 MB written");
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_writes_and_goes_on_reading() {
+    let dir = temp();
+    let options = EmbeddedOptions { reserve_bytes: u64::MAX, ..EmbeddedOptions::default() };
+    let store = EmbeddedStore::open(&dir.path().join("data"), options).unwrap();
+    let error = store.append(vec![block(&place(), 1, 2, 1, "x")]).await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Full);
+    assert!(store.health().is_err());
+    assert!(ids(&store).await.is_empty());
+}
