@@ -54,8 +54,7 @@ pub fn partition(ns: &Namespace, key: &str, bucket: i64, suffix: u32) -> Partiti
 
 /// A block from `min` to `max` with the id `id` and these bytes. Stores don't look inside.
 pub fn block(partition: &Partition, min: i64, max: i64, id: u64, bytes: impl Into<Bytes>) -> EncodedBlock {
-    let address =
-        BlockAddress { min_ts: Timestamp::from_nanos(min), max_ts: Timestamp::from_nanos(max), id: Stamp { time: id, node: 7 } };
+    let address = BlockAddress { min_ts: Timestamp::from_nanos(min), max_ts: Timestamp::from_nanos(max), id: Stamp { time: id, node: 7 } };
     EncodedBlock { partition: Arc::new(partition.clone()), address, events: 1, bytes: bytes.into() }
 }
 

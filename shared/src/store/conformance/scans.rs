@@ -24,8 +24,13 @@ pub(super) async fn blocks_of_a_partition_come_in_the_order_of_their_addresses(o
 
 pub(super) async fn a_scan_gives_the_blocks_that_overlap_its_range_and_no_others_are_needed(on: Fixture) {
     let p = on.partition("k", 0, 0);
-    on.append(vec![block(&p, 0, 9, 1, "before"), block(&p, 0, 100, 2, "over"), block(&p, 10, 10, 3, "edge"), block(&p, 20, 30, 4, "behind")])
-        .await;
+    on.append(vec![
+        block(&p, 0, 9, 1, "before"),
+        block(&p, 0, 100, 2, "over"),
+        block(&p, 10, 10, 3, "edge"),
+        block(&p, 20, 30, 4, "behind"),
+    ])
+    .await;
     let ids = async |from, to| {
         let found = read_all(&*on.store, &scan_of(vec![p.clone()], range(from, to))).await.expect("the scan succeeds");
         found[0].iter().map(|block| block.address.id.time).collect::<Vec<_>>()
@@ -67,7 +72,9 @@ const AWKWARD: [&str; 12] = ["a", "aa", "ab", "a\0", "a\0\0", "a/b", "a|b", "a#1
 pub(super) async fn neighbours_in_the_key_space_do_not_see_each_other(on: Fixture) {
     let mut partitions = Vec::new();
     for key in AWKWARD {
-        for (bucket, revision, nonce, suffix) in [(-1, 0, 0, 0), (0, 0, 0, 0), (0, 0, 1, 0), (0, 1, 0, 0), (0, 0, 0, 1), (1, 0, 0, u32::MAX)] {
+        for (bucket, revision, nonce, suffix) in
+            [(-1, 0, 0, 0), (0, 0, 0, 0), (0, 0, 1, 0), (0, 1, 0, 0), (0, 0, 0, 1), (1, 0, 0, u32::MAX)]
+        {
             let version = LayoutVersion { revision, nonce };
             partitions.push(Partition { version, ..on.partition(key, bucket, suffix) });
         }
