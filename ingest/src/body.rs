@@ -21,6 +21,12 @@ use decompress::{Encoding, decompress};
 
 /// How long a body may stand still before it is given up.
 pub const BODY_IDLE_MAX: Duration = Duration::from_secs(30);
+/// Least room asked for before a body is decompressed.
+const ROOM_BYTES_MIN: usize = 256 * 1024;
+/// What a compressed body is taken to hold at first: that many times its size.
+const ROOM_FACTOR: usize = 16;
+/// How much more room is asked for when that was too little.
+const ROOM_GROWTH: usize = 4;
 /// Up to this size a body is decompressed where it is; a larger one must not hold up the thread's
 /// other requests.
 const INLINE_BYTES_MAX: usize = 4 * 1024;
@@ -47,31 +53,46 @@ impl BodyFault {
 }
 
 /// Reads a body to its end and undoes its `Content-Encoding`. Gives up after `idle_max` without a
-/// byte (normally [`BODY_IDLE_MAX`]).
-pub async fn read_body(headers: &HeaderMap, mut body: Body, idle_max: Duration) -> Result<Bytes, BodyFault> {
+/// byte (normally [`BODY_IDLE_MAX`]). `room` is told, before memory is taken, how many bytes the
+/// body is about to hold in all, and may refuse.
+pub async fn read_body(
+    headers: &HeaderMap,
+    mut body: Body,
+    idle_max: Duration,
+    mut room: impl FnMut(usize) -> Result<(), BodyFault>,
+) -> Result<Bytes, BodyFault> {
     let sent = match Encoding::of(headers) {
-        Ok(encoding) => receive(&mut body, idle_max).await.map(|sent| (encoding, sent)),
+        Ok(encoding) => receive(&mut body, idle_max, &mut room).await.map(|sent| (encoding, sent)),
         Err(fault) => Err(fault),
     };
     match sent {
-        Ok((encoding, sent)) => decode(encoding, sent).await,
+        Ok((encoding, sent)) => decode(encoding, sent, room).await,
+        Err(fault) if fault.code == codes::REQUEST_TIMEOUT => Err(fault),
         Err(fault) => {
-            // A client that waits for `100 Continue` has sent nothing, and is listening.
-            if fault.code != codes::REQUEST_TIMEOUT && !headers.contains_key(header::EXPECT) {
-                tokio::spawn(linger(body));
-            }
+            discard(headers, body);
             Err(fault)
         }
     }
 }
 
+/// Takes a body that nobody will read off the wire, so that its client gets to read why.
+pub(crate) fn discard(headers: &HeaderMap, body: Body) {
+    // A client that waits for `100 Continue` has sent nothing, and is listening.
+    if !headers.contains_key(header::EXPECT) && !body.is_end_stream() {
+        tokio::spawn(linger(body));
+    }
+}
+
 /// The bytes as sent. What announces itself as too large is refused before a byte is read.
-async fn receive(body: &mut Body, idle_max: Duration) -> Result<Bytes, BodyFault> {
-    if body.size_hint().lower() > REQUEST_BYTES_MAX as u64 {
+async fn receive(body: &mut Body, idle_max: Duration, room: &mut impl FnMut(usize) -> Result<(), BodyFault>) -> Result<Bytes, BodyFault> {
+    let announced = body.size_hint().lower();
+    if announced > REQUEST_BYTES_MAX as u64 {
         return Err(too_large(REQUEST_BYTES_MAX, "as sent"));
     }
+    room(announced as usize)?;
     let Some(first) = next_chunk(body, idle_max).await? else { return Ok(Bytes::new()) };
     // Most bodies come in one piece and are passed on as they are.
+    room(first.len())?;
     let Some(second) = next_chunk(body, idle_max).await? else { return within_limit(first) };
     let mut whole = BytesMut::from(&*within_limit(first)?);
     let mut next = Some(second);
@@ -79,6 +100,7 @@ async fn receive(body: &mut Body, idle_max: Duration) -> Result<Bytes, BodyFault
         if whole.len() + chunk.len() > REQUEST_BYTES_MAX {
             return Err(too_large(REQUEST_BYTES_MAX, "as sent"));
         }
+        room(whole.len() + chunk.len())?;
         whole.extend_from_slice(&chunk);
         next = next_chunk(body, idle_max).await?;
     }
@@ -109,14 +131,29 @@ async fn next_chunk(body: &mut Body, idle_max: Duration) -> Result<Option<Bytes>
     })
 }
 
-async fn decode(encoding: Encoding, sent: Bytes) -> Result<Bytes, BodyFault> {
+/// Decompresses into what room there is; where that is too little, again into more. A body seldom
+/// holds more than [`ROOM_FACTOR`] times its size, and many small ones must not claim the most.
+async fn decode(encoding: Encoding, sent: Bytes, mut room: impl FnMut(usize) -> Result<(), BodyFault>) -> Result<Bytes, BodyFault> {
     if encoding == Encoding::Identity {
         return Ok(sent);
     }
-    if sent.len() <= INLINE_BYTES_MAX {
-        return decompress(encoding, &sent, REQUEST_DECODED_BYTES_MAX);
+    let mut bytes_max = sent.len().saturating_mul(ROOM_FACTOR).clamp(ROOM_BYTES_MIN, REQUEST_DECODED_BYTES_MAX);
+    loop {
+        room(bytes_max)?;
+        match decompressed(encoding, sent.clone(), bytes_max).await {
+            Err(fault) if fault.code == codes::BODY_TOO_LARGE && bytes_max < REQUEST_DECODED_BYTES_MAX => {
+                bytes_max = bytes_max.saturating_mul(ROOM_GROWTH).min(REQUEST_DECODED_BYTES_MAX);
+            }
+            outcome => return outcome,
+        }
     }
-    let work = tokio::task::spawn_blocking(move || decompress(encoding, &sent, REQUEST_DECODED_BYTES_MAX));
+}
+
+async fn decompressed(encoding: Encoding, sent: Bytes, bytes_max: usize) -> Result<Bytes, BodyFault> {
+    if sent.len() <= INLINE_BYTES_MAX {
+        return decompress(encoding, &sent, bytes_max);
+    }
+    let work = tokio::task::spawn_blocking(move || decompress(encoding, &sent, bytes_max));
     work.await.unwrap_or_else(|error| {
         tracing::error!(%error, "decompression did not finish");
         Err(BodyFault { code: codes::INTERNAL, detail: "the body could not be decompressed".to_owned() })

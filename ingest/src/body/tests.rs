@@ -44,7 +44,7 @@ fn chunked(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Body {
 }
 
 async fn read(encoding: &str, body: impl Into<Body>) -> Result<Bytes, BodyFault> {
-    read_body(&encoded(encoding), body.into(), IDLE).await
+    read_body(&encoded(encoding), body.into(), IDLE, |_| Ok(())).await
 }
 
 async fn code_of(encoding: &str, body: impl Into<Body>) -> &'static str {
@@ -52,8 +52,23 @@ async fn code_of(encoding: &str, body: impl Into<Body>) -> &'static str {
 }
 
 #[tokio::test]
+async fn room_is_asked_for_before_memory_is_taken_and_may_be_refused() {
+    let full = |bytes_max| {
+        move |bytes| if bytes <= bytes_max { Ok(()) } else { Err(BodyFault { code: codes::OVERLOADED, detail: String::new() }) }
+    };
+    let bomb = gzip(&vec![0; 8 * 1024 * 1024]);
+    let read = async |encoding, body: Body, bytes_max| read_body(&encoded(encoding), body, IDLE, full(bytes_max)).await;
+    assert_eq!(read("gzip", bomb.clone().into(), 1 << 20).await.unwrap_err().code, codes::OVERLOADED);
+    assert_eq!(read("gzip", bomb.into(), 16 << 20).await.unwrap().len(), 8 << 20);
+    assert_eq!(read("", "abc".into(), 2).await.unwrap_err().code, codes::OVERLOADED);
+    let pieces = || chunked(stream::iter(["ab", "c"].map(Bytes::from)));
+    assert_eq!(read("", pieces(), 2).await.unwrap_err().code, codes::OVERLOADED);
+    assert_eq!(read("", pieces(), 3).await.unwrap(), "abc");
+}
+
+#[tokio::test]
 async fn a_plain_body_is_passed_on_in_one_piece_or_many() {
-    assert_eq!(read_body(&HeaderMap::new(), Body::empty(), IDLE).await.unwrap(), "");
+    assert_eq!(read_body(&HeaderMap::new(), Body::empty(), IDLE, |_| Ok(())).await.unwrap(), "");
     assert_eq!(read("identity", "abc").await.unwrap(), "abc");
     let pieces = chunked(stream::iter(["ab", "", "c", "de"].map(Bytes::from)));
     assert_eq!(read("", pieces).await.unwrap(), "abcde");
@@ -91,7 +106,7 @@ async fn other_and_stacked_encodings_are_unsupported() {
     }
     let mut twice = encoded("gzip");
     twice.append(header::CONTENT_ENCODING, "zstd".parse().unwrap());
-    assert_eq!(read_body(&twice, Body::from("x"), IDLE).await.unwrap_err().code, codes::UNSUPPORTED_ENCODING);
+    assert_eq!(read_body(&twice, Body::from("x"), IDLE, |_| Ok(())).await.unwrap_err().code, codes::UNSUPPORTED_ENCODING);
 }
 
 #[test]
@@ -164,7 +179,7 @@ fn a_zstd_frame_may_not_claim_a_huge_window() {
 async fn a_body_that_announces_too_much_is_refused_before_a_byte_is_read() {
     let announced = REQUEST_BYTES_MAX as u64 + 1;
     let mut body = Body::from(vec![b' '; REQUEST_BYTES_MAX + 1]);
-    assert_eq!(receive(&mut body, IDLE).await.unwrap_err().code, codes::BODY_TOO_LARGE);
+    assert_eq!(receive(&mut body, IDLE, &mut |_| Ok(())).await.unwrap_err().code, codes::BODY_TOO_LARGE);
     assert_eq!(body.size_hint().exact(), Some(announced), "untouched");
 }
 
@@ -185,7 +200,7 @@ async fn a_body_of_unknown_length_is_refused_once_it_passes_the_limit_and_the_re
 #[tokio::test]
 async fn a_body_without_progress_times_out() {
     let stalled = chunked(stream::iter([Bytes::from("abc")]).chain(stream::pending()));
-    let fault = read_body(&HeaderMap::new(), stalled, Duration::from_millis(5)).await.unwrap_err();
+    let fault = read_body(&HeaderMap::new(), stalled, Duration::from_millis(5), |_| Ok(())).await.unwrap_err();
     assert_eq!(fault.code, codes::REQUEST_TIMEOUT);
 }
 
