@@ -46,7 +46,7 @@ fn called(
 ) -> Result<(Namespace, Format<'static>), Fault> {
     let Path(ns) = ns.map_err(|error| Fault::new(codes::NAMESPACE_INVALID, error.body_text()))?;
     let params = Params::parse(query.unwrap_or(""), &["precision"], &[])?;
-    let precision = params.parsed("precision", precision)?.unwrap_or(Precision::Millis);
+    let precision = params.parsed("precision", |name| Precision::parse_json(name).ok_or_else(|| format!("{name:?} is not one of ns us ms s")))?.unwrap_or(Precision::Millis);
     Ok((namespace(&ns)?, Format::Json { format: json_format(headers)?, precision }))
 }
 
@@ -56,12 +56,4 @@ fn json_format(headers: &HeaderMap) -> Result<JsonFormat, Fault> {
         let sent = content_type.unwrap_or("");
         Fault::new(codes::UNSUPPORTED_MEDIA_TYPE, format!("{sent:?} is not taken; send application/json or application/x-ndjson"))
     })
-}
-
-/// JSON events take fewer units than line protocol.
-fn precision(name: &str) -> Result<Precision, String> {
-    match name {
-        "ns" | "us" | "ms" | "s" => super::precision(name),
-        _ => Err(format!("{name:?} is not one of ns us ms s")),
-    }
 }

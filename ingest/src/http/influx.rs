@@ -16,7 +16,7 @@ use braid_shared::model::{Namespace, Precision, RowFault};
 use braid_shared::params::Params;
 use serde_json::json;
 
-use super::{JSON, namespace, precision, problem, respond};
+use super::{JSON, namespace, problem, respond};
 use crate::Ingest;
 use crate::body::discard;
 use crate::fault::Fault;
@@ -87,9 +87,8 @@ impl Dialect {
             Dialect::V1 => name,
             Dialect::V2 => name.split_once('/').map_or(name, |(database, _)| database),
         };
-        let unit = |name: &str| if name.is_empty() { Ok(Precision::Nanos) } else { precision(name) };
         let id_tag = params.parsed("id_tag", |tag| if tag.is_empty() { Err("is empty".into()) } else { Ok(tag.to_owned()) })?;
-        Ok(Called { ns: namespace(ns)?, precision: params.parsed("precision", unit)?.unwrap_or(Precision::Nanos), id_tag })
+        Ok(Called { ns: namespace(ns)?, precision: params.parsed("precision", precision)?.unwrap_or(Precision::Nanos), id_tag })
     }
 
     fn written(self, written: &Written) -> Response {
@@ -131,6 +130,14 @@ impl Dialect {
         let mut response = versioned(status, Some(body.to_string()));
         response.headers_mut().insert(name, value);
         response
+    }
+}
+
+/// An empty precision means what none does, as in InfluxDB.
+fn precision(name: &str) -> Result<Precision, String> {
+    match name {
+        "" => Ok(Precision::Nanos),
+        name => Precision::parse_influx(name).ok_or_else(|| format!("{name:?} is not one of n ns u us µ ms s m h")),
     }
 }
 

@@ -10,7 +10,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use axum::routing::{get, post};
 use braid_shared::codes;
-use braid_shared::model::{Namespace, Precision};
+use braid_shared::model::Namespace;
 use braid_shared::params::ParamError;
 
 use crate::Ingest;
@@ -63,17 +63,4 @@ impl From<ParamError> for Fault {
     fn from(error: ParamError) -> Fault {
         Fault::new(codes::INVALID_PARAMETER, error.0)
     }
-}
-
-/// A precision by one of its names, InfluxDB's spellings included.
-fn precision(name: &str) -> Result<Precision, String> {
-    Ok(match name {
-        "n" | "ns" => Precision::Nanos,
-        "u" | "us" | "µ" | "µs" => Precision::Micros,
-        "ms" => Precision::Millis,
-        "s" => Precision::Seconds,
-        "m" => Precision::Minutes,
-        "h" => Precision::Hours,
-        _ => return Err(format!("{name:?} is not one of n ns u us µ ms s m h")),
-    })
 }
