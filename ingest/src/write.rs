@@ -105,10 +105,15 @@ fn check_count(batch: &Batch<'_>) -> Result<(), Fault> {
 
 impl Format<'_> {
     fn decode<'b>(&self, body: &'b [u8], received: Timestamp) -> Result<Batch<'b>, Fault> {
-        Ok(match *self {
-            Format::Json { format, precision } => decode_json(body, format, precision)?,
-            Format::Lines { precision, id_tag } => line_protocol::decode(body, &LineOptions { precision, id_tag, received }),
-        })
+        match *self {
+            Format::Json { format, precision } => Ok(decode_json(body, format, precision)?),
+            Format::Lines { precision, id_tag } => {
+                let mut batch = line_protocol::decode(body, &LineOptions { precision, id_tag })?;
+                // As in InfluxDB: of a line without a time, whatever its id.
+                batch.rows.iter_mut().for_each(|row| row.ts = row.ts.or(Some(received)));
+                Ok(batch)
+            }
+        }
     }
 }
 

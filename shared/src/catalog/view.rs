@@ -34,6 +34,11 @@ impl View {
     pub fn namespace(&self, ns: &Namespace) -> Option<&Arc<NamespaceView>> {
         self.namespaces.0.get(ns)
     }
+
+    /// Every namespace, in no order.
+    pub fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
+        self.namespaces.0.keys()
+    }
 }
 
 /// One layout of a timeline as it is listed.
