@@ -35,7 +35,7 @@ impl Metrics {
         let counter = |name: &str, help: &str| register(registry, IntCounter::new(name, help)?);
         let gauge = |name: &str, help: &str| register(registry, IntGauge::new(name, help)?);
         let counters = |name: &str, help: &str, labels: &[&str]| register(registry, IntCounterVec::new(Opts::new(name, help), labels)?);
-        let latency = HistogramOpts::new("braid_ingest_request_seconds", "From a request's head to its answer, by endpoint");
+        let latency = HistogramOpts::new("braid_request_seconds", "From a request's head to its answer, by endpoint");
         Ok(Metrics {
             stored: counter("braid_events_stored_total", "Events acknowledged as stored")?,
             rejected: counters("braid_events_rejected_total", "Events refused, by code", &["code"])?,
@@ -44,7 +44,7 @@ impl Metrics {
             blocks_written: counter("braid_blocks_written_total", "Blocks that ingest made durable")?,
             retries: counter("braid_store_retries_total", "Attempts to store blocks that were repeated")?,
             unknown_outcomes: counter("braid_unknown_outcomes_total", "Flushes given up with an unknown outcome")?,
-            requests: counters("braid_ingest_requests_total", "Requests answered by ingest", &["endpoint", "status"])?,
+            requests: counters("braid_requests_total", "Requests answered by ingest", &["endpoint", "status"])?,
             seconds: register(registry, HistogramVec::new(latency.buckets(LATENCY_SECONDS.to_vec()), &["endpoint"])?)?,
         })
     }
