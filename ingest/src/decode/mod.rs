@@ -3,4 +3,5 @@
 //! Pure: no I/O, no clock. A bad row becomes a fault in the batch and never costs its neighbours;
 //! only a body that can't be taken apart at all is refused whole.
 
+pub mod json;
 pub mod line_protocol;
