@@ -46,7 +46,9 @@ fn called(
 ) -> Result<(Namespace, Format<'static>), Fault> {
     let Path(ns) = ns.map_err(|error| Fault::new(codes::NAMESPACE_INVALID, error.body_text()))?;
     let params = Params::parse(query.unwrap_or(""), &["precision"], &[])?;
-    let precision = params.parsed("precision", |name| Precision::parse_json(name).ok_or_else(|| format!("{name:?} is not one of ns us ms s")))?.unwrap_or(Precision::Millis);
+    let precision = params
+        .parsed("precision", |name| Precision::parse_json(name).ok_or_else(|| format!("{name:?} is not one of ns us ms s")))?
+        .unwrap_or(Precision::Millis);
     Ok((namespace(&ns)?, Format::Json { format: json_format(headers)?, precision }))
 }
 
