@@ -42,35 +42,20 @@ pub(super) fn pack(out: &mut Vec<u8>, width: u32, values: impl Iterator<Item = u
     out.extend_from_slice(&word.to_le_bytes()[..filled.div_ceil(8) as usize]);
 }
 
-/// Hands `n` numbers to `each`. `bytes` holds exactly [`packed_len`] bytes; of fewer, what is
+/// The `n` numbers of `width` bits in `bytes`, which holds [`packed_len`] bytes; of fewer, what is
 /// missing reads as 0.
-pub(super) fn unpack(bytes: &[u8], n: usize, width: u32, mut each: impl FnMut(u64)) {
-    if width == 0 {
-        (0..n).for_each(|_| each(0));
-        return;
-    }
-    let mask = u64::MAX >> (u64::BITS - width);
+pub(super) fn unpack(bytes: &[u8], n: usize, width: u32) -> impl Iterator<Item = u64> + use<> {
+    // A word can then be read wherever a number begins, so the loop has no special last rounds.
+    let mut padded = Vec::with_capacity(bytes.len() + 8);
+    padded.extend_from_slice(bytes);
+    padded.extend_from_slice(&[0; 8]);
+    let mask = if width == 0 { 0 } else { u64::MAX >> (u64::BITS - width) };
     let width = width as usize;
-    let mut tail = [0; 16];
-    let whole = bytes.len().saturating_sub(8);
-    let mut bit = 0;
-    for _ in 0..n {
-        let at = bit / 8;
-        let word = match bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
-            Some(word) => *word,
-            None => last_word(bytes, at, whole, &mut tail),
-        };
-        each((u64::from_le_bytes(word) >> (bit % 8)) & mask);
-        bit += width;
-    }
-}
-
-/// The word that begins at `at`, fewer than eight bytes before the end, padded with zeros.
-#[cold]
-fn last_word(bytes: &[u8], at: usize, whole: usize, tail: &mut [u8; 16]) -> [u8; 8] {
-    let rest = &bytes[whole..];
-    tail[..rest.len()].copy_from_slice(rest);
-    tail.get(at - whole..).and_then(<[u8]>::first_chunk::<8>).copied().unwrap_or_default()
+    (0..n).map(move |index| {
+        let bit = index * width;
+        let word = padded.get(bit / 8..bit / 8 + 8).and_then(<[u8]>::first_chunk::<8>);
+        word.map_or(0, |word| (u64::from_le_bytes(*word) >> (bit % 8)) & mask)
+    })
 }
 
 #[cfg(test)]
@@ -91,11 +76,10 @@ mod tests {
             for n in [0, 1, 2, 7, 8, 9, 63, 64, 65, 200] {
                 let mask = if width == 0 { 0 } else { u64::MAX >> (64 - width) };
                 let values: Vec<u64> = (0..n as u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17) & mask).collect();
-                let (mut out, mut back) = (Vec::new(), Vec::new());
+                let mut out = Vec::new();
                 pack(&mut out, width, values.iter().copied());
                 assert_eq!(out.len(), packed_len(n, width));
-                unpack(&out, n, width, |value| back.push(value));
-                assert_eq!(back, values, "width {width}, {n} values");
+                assert_eq!(unpack(&out, n, width).collect::<Vec<_>>(), values, "width {width}, {n} values");
             }
         }
     }

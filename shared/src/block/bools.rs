@@ -23,11 +23,7 @@ pub(super) fn put_bools(out: &mut Vec<u8>, values: &[bool]) {
 pub(super) fn take_bools(reader: &mut Reader<'_>, n: usize) -> Result<Vec<bool>, BlockError> {
     match reader.u8()? {
         CONSTANT => Ok(vec![reader.u8()? != 0; n]),
-        PACKED => {
-            let mut values = Vec::with_capacity(n);
-            unpack(reader.take(packed_len(n, 1))?, n, 1, |bit| values.push(bit == 1));
-            Ok(values)
-        }
+        PACKED => Ok(unpack(reader.take(packed_len(n, 1))?, n, 1).map(|bit| bit == 1).collect()),
         _ => Err(BlockError::Damaged("an unknown encoding of booleans")),
     }
 }

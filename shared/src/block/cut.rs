@@ -74,7 +74,12 @@ impl Cutter<'_> {
         if dealt.len() < 2 {
             return false;
         }
-        let with_shared = |part: &[usize]| part.iter().chain(&shared).copied().collect();
+        // Columns stand in their order in every block.
+        let with_shared = |part: &[usize]| {
+            let mut columns = [part, &shared].concat();
+            columns.sort_unstable();
+            columns
+        };
         let (left, right) = dealt.split_at(dealt.len() / 2);
         pieces.push((range.clone(), with_shared(right)));
         pieces.push((range.clone(), with_shared(left)));

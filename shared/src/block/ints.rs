@@ -67,19 +67,18 @@ pub(super) fn take_ints(reader: &mut Reader<'_>, n: usize) -> Result<Vec<i64>, B
         OFFSETS => {
             let width = take_width(reader)?;
             let min = reader.signed()?;
-            let mut values = Vec::with_capacity(n);
-            unpack(reader.take(packed_len(n, width))?, n, width, |offset| values.push(min.wrapping_add(offset as i64)));
-            Ok(values)
+            let offsets = unpack(reader.take(packed_len(n, width))?, n, width);
+            Ok(offsets.map(|offset| min.wrapping_add(offset as i64)).collect())
         }
         STEPS if n > 0 => {
             let width = take_width(reader)?;
             let (mut last, step_min) = (reader.signed()?, reader.signed()?);
             let mut values = Vec::with_capacity(n);
             values.push(last);
-            unpack(reader.take(packed_len(n - 1, width))?, n - 1, width, |step| {
+            values.extend(unpack(reader.take(packed_len(n - 1, width))?, n - 1, width).map(|step| {
                 last = last.wrapping_add(step_min).wrapping_add(step as i64);
-                values.push(last);
-            });
+                last
+            }));
             Ok(values)
         }
         _ => Err(BlockError::Damaged("an unknown encoding of whole numbers")),

@@ -30,9 +30,10 @@ thread_local! {
 
 /// Appends `bytes`, squeezed where that helps; their length is not stored.
 pub(super) fn put_blob(out: &mut Vec<u8>, bytes: &[u8]) {
-    let hex = bytes.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let counts = counts(bytes);
+    let hex = counts.iter().zip(&HEX_DIGITS).all(|(count, digit)| *count == 0 || *digit != NO_DIGIT);
     let hex_len = if hex { bytes.len().div_ceil(2) } else { bytes.len() };
-    if bytes.len() >= ZSTD_BYTES_MIN && !(hex && entropy(bytes) >= HEX_ENTROPY_MIN) {
+    if bytes.len() >= ZSTD_BYTES_MIN && !(hex && entropy(&counts, bytes.len()) >= HEX_ENTROPY_MIN) {
         let mark = out.len();
         out.push(ZSTD);
         // Two bytes are the length in front.
@@ -42,12 +43,26 @@ pub(super) fn put_blob(out: &mut Vec<u8>, bytes: &[u8]) {
         out.truncate(mark);
     }
     if hex && !bytes.is_empty() {
+        let digit = |byte: u8| HEX_DIGITS[usize::from(byte)];
         out.push(HEX);
         out.extend(bytes.chunks(2).map(|pair| digit(pair[0]) | pair.get(1).map_or(0, |low| digit(*low) << 4)));
     } else {
         out.push(PLAIN);
         out.extend_from_slice(bytes);
     }
+}
+
+/// How often each byte occurs; two tables, as equal bytes often are neighbours and would wait for
+/// each other.
+fn counts(bytes: &[u8]) -> [u32; 256] {
+    let (mut even, mut odd) = ([0u32; 256], [0u32; 256]);
+    for pair in bytes.chunks(2) {
+        even[usize::from(pair[0])] += 1;
+        if let Some(second) = pair.get(1) {
+            odd[usize::from(*second)] += 1;
+        }
+    }
+    std::array::from_fn(|byte| even[byte] + odd[byte])
 }
 
 /// Hands `put` the zstd frame of `bytes` if it is shorter than `worth`; whether it was.
@@ -73,15 +88,9 @@ fn compress(bytes: &[u8], worth: usize, put: impl FnOnce(&[u8])) -> bool {
 }
 
 /// Entropy of single bytes, bits each.
-fn entropy(bytes: &[u8]) -> f64 {
-    let mut counts = [0u32; 256];
-    bytes.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
-    let total = bytes.len() as f64;
-    counts.iter().filter(|count| **count > 0).map(|count| f64::from(*count) / total).map(|share| -share * share.log2()).sum()
-}
-
-fn digit(byte: u8) -> u8 {
-    if byte.is_ascii_digit() { byte - b'0' } else { byte.wrapping_sub(b'a' - 10) & 0xf }
+fn entropy(counts: &[u32; 256], total: usize) -> f64 {
+    let share = |count: &u32| f64::from(*count) / total as f64;
+    counts.iter().filter(|count| **count > 0).map(share).map(|share| -share * share.log2()).sum()
 }
 
 /// Reads a run of exactly `len` bytes; the caller has bounded `len`.
@@ -102,6 +111,19 @@ pub(super) fn take_blob<'a>(reader: &mut Reader<'a>, len: usize) -> Result<Cow<'
         _ => Err(BlockError::Damaged("an unknown compression")),
     }
 }
+
+const NO_DIGIT: u8 = u8::MAX;
+
+/// Value of every byte as a lower-case hex digit.
+static HEX_DIGITS: [u8; 256] = {
+    let mut values = [NO_DIGIT; 256];
+    let mut value = 0;
+    while value < 16 {
+        values[b"0123456789abcdef"[value] as usize] = value as u8;
+        value += 1;
+    }
+    values
+};
 
 /// Two digits of every byte, the low half first.
 static HEX_PAIRS: [[u8; 2]; 256] = {

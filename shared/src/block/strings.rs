@@ -176,8 +176,7 @@ pub(super) fn take_strings(reader: &mut Reader<'_>, n: usize, arena: usize, ids:
             let count = reader.varint_up_to(n.min(ENTRIES_MAX))?;
             let entries = take_plain(reader, count, arena)?;
             let width = width_of((count as u64).saturating_sub(1));
-            let mut indices = Vec::with_capacity(n);
-            unpack(reader.take(packed_len(n, width))?, n, width, |index| indices.push(index as u32));
+            let indices: Vec<u32> = unpack(reader.take(packed_len(n, width))?, n, width).map(|index| index as u32).collect();
             if indices.iter().any(|index| *index as usize >= count) {
                 return Err(BlockError::Damaged("an index beyond its dictionary"));
             }

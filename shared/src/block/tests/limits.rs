@@ -67,7 +67,8 @@ fn writes_that_merge_to_more_than_a_block_are_dealt_by_column_and_come_back_as_o
         let writes: Vec<Event> = (0..60)
             .map(|i| {
                 let mut write = large(0, &format!("field{i}"));
-                write.tags.insert("region".into(), "eu".into());
+                // On either side of the shard tag, as columns have an order to keep.
+                write.tags.extend(["a", "region", "zone"].map(|name| (name.to_owned(), "eu".to_owned())));
                 write
             })
             .collect();
