@@ -2,6 +2,8 @@
 
 mod calls;
 mod keeping;
+mod rule;
+mod sim;
 
 use std::sync::Arc;
 use std::time::Duration;
