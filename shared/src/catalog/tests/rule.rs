@@ -1,6 +1,7 @@
 //! The rule itself under an adversary, and canaries: the same checks must fail where it is broken.
 //!
 //! A failing schedule is shrunk, printed, and kept in `proptest-regressions/`, which replays it first.
+//! `PROPTEST_CASES=100000 cargo test -p braid-shared accepted_every_later` looks longer.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -13,8 +14,6 @@ use crate::promise::{PROMISE_1, PROMISE_4, PROMISE_7};
 const CHOICES_MAX: usize = 1_500;
 
 proptest! {
-    #![proptest_config(Config { cases: 200, ..Config::default() })]
-
     #[test]
     fn what_any_node_accepted_every_later_reader_places_the_same(choices in vec(any::<u16>(), 0..CHOICES_MAX)) {
         run(&choices, Broken::Nothing).map_err(TestCaseError::fail)?;
@@ -52,7 +51,7 @@ fn schedules_make_everything_happen() {
     };
     runner(50).run(&vec(any::<u16>(), CHOICES_MAX), count).unwrap();
     let h = total.get();
-    assert!(h.accepted > 500 && h.published > 100 && h.withdrawn > 10 && h.views > 500 && h.swaps > 500, "{h:?}");
+    assert!(h.accepted > 500 && h.published > 100 && h.withdrawn > 5 && h.views > 500 && h.swaps > 500, "{h:?}");
 }
 
 #[test]
