@@ -160,6 +160,22 @@ async fn a_node_that_is_kept_fresh_learns_of_changes_and_takes_snapshots() {
     fresh.abort();
 }
 
+#[tokio::test]
+async fn a_change_shares_everything_that_it_does_not_touch() {
+    let store = memory();
+    let node = node(&store).await;
+    node.create_namespace(&ns("other"), NewNamespace::default()).await.unwrap();
+    publish(&node, 2, 0).await;
+    let before = node.view();
+    node.publish_layout(&ns("n"), Some("k1"), NewLayout { effective_from: Some(at(2_000)), ..NewLayout::of(3) }).await.unwrap();
+    let after = node.view();
+    assert!(Arc::ptr_eq(before.namespace(&ns("other")).unwrap(), after.namespace(&ns("other")).unwrap()));
+    let of = |view: &Arc<super::super::View>, key| std::ptr::from_ref(view.namespace(&ns("n")).unwrap().history(key).unwrap());
+    assert_eq!(of(&before, Some("k0")), of(&after, Some("k0")));
+    assert_eq!(of(&before, None), of(&after, None));
+    assert_ne!(of(&before, Some("k1")), of(&after, Some("k1")));
+}
+
 #[test]
 fn metrics_register_once() {
     let registry = prometheus::Registry::new();

@@ -1,9 +1,11 @@
 //! Tests of the catalog: what each call does, and what they share.
 
+mod answers;
 mod calls;
 mod keeping;
 mod rule;
 mod sim;
+mod world;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,7 +4,6 @@
 
 mod log;
 mod ops;
-mod world;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,6 +14,7 @@ use tokio::task::JoinSet;
 use super::super::change::{Change, ChangeDocument, change_name};
 use super::super::documents::encode;
 use super::super::{NewNamespace, Root};
+use super::world::{Door, Fate, World};
 use super::{Node, at, ns, seconds};
 use crate::clock::Clock;
 use crate::layout::{Layout, LayoutVersion, ShardBy};
@@ -22,7 +22,6 @@ use crate::model::{Namespace, Span, Timestamp};
 use crate::store::Store;
 pub(super) use log::Happened;
 use log::Log;
-use world::{Door, Fate, World};
 
 /// The keys that are written; nodes give layouts of their own to all but the last, which is [`ROGUE`].
 const KEYS: [&str; 3] = ["a", "b", ROGUE];

@@ -67,7 +67,7 @@ pub(super) async fn read(on: Running, log: SharedLog) {
 pub(super) async fn publish(on: Running, timeline: Option<&'static str>, number: usize, log: SharedLog) {
     let offset = (number as i64 % 40 - 20) * Span::SECOND.nanos();
     let near = Timestamp::from_nanos(on.node.view().horizon.nanos() + offset);
-    let new = NewLayout { effective_from: (number % 3 != 0).then_some(near), ..NewLayout::of(1 + number as u32 % 64) };
+    let new = NewLayout { effective_from: (!number.is_multiple_of(3)).then_some(near), ..NewLayout::of(1 + number as u32 % 64) };
     let published = on.node.publish_layout(&namespace(), timeline, new).await;
     let mut log = log.lock().unwrap();
     match published {

@@ -8,8 +8,8 @@ use futures::future::{BoxFuture, ready};
 use futures::{FutureExt, TryFutureExt};
 use tokio::sync::oneshot;
 
-use super::super::super::documents::{decode, encode};
-use super::super::super::root::{ROOT, Root};
+use super::super::documents::{decode, encode};
+use super::super::root::{ROOT, Root};
 use crate::model::Namespace;
 use crate::partition::Partition;
 use crate::store::*;
@@ -92,6 +92,16 @@ impl World {
 
     pub(super) fn waiting(&self) -> usize {
         self.state().waiting.len()
+    }
+
+    /// What the call that has waited longest asks for, such as `read root`.
+    pub(super) fn first(&self) -> Option<String> {
+        self.state().waiting.first().map(|call| match &call.ask {
+            Ask::Read(name) => format!("read {name}"),
+            Ask::Swap(name, ..) => format!("swap {name}"),
+            Ask::Delete(name) => format!("delete {name}"),
+            Ask::Pause => "pause".into(),
+        })
     }
 
     /// Decides what becomes of one of the waiting calls.
