@@ -1,6 +1,6 @@
 //! The ingest tier: events over HTTP, to blocks in a store.
 //!
-//! The data path is one function, [`write`]'s, and its steps are the modules, in this order:
+//! The data path is one function, that of `write.rs`, and its steps are the modules, in this order:
 //! `inflight` (bounds) → `body` → `decode` → `complete` (ids and times) → `admit` (the promise) →
 //! `route` (partitions) → `coalesce` and `flush` (group commit) → `ticket` (the outcome) →
 //! `http::answers`. Statuses are chosen in `http` only; placement is `braid-shared`'s.
