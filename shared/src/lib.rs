@@ -7,6 +7,7 @@ pub mod block;
 pub mod catalog;
 pub mod clock;
 pub mod codes;
+pub mod compaction;
 pub mod layout;
 pub mod limits;
 pub mod model;

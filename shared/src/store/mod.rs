@@ -2,10 +2,14 @@
 
 pub mod conformance;
 pub mod embedded;
+pub mod fault;
 pub mod memory;
+pub mod metered;
 
 pub use embedded::{EmbeddedOptions, EmbeddedStore};
+pub use fault::FaultStore;
 pub use memory::MemoryStore;
+pub use metered::MeteredStore;
 
 use std::any::Any;
 use std::sync::Arc;

@@ -53,7 +53,7 @@ pub(super) async fn a_partition_of_many_small_blocks_is_found_and_then_no_more(o
     on.append(small.clone()).await;
     on.append(vec![block(&few, 1, 2, 1, "x")]).await;
     on.append((0..20).map(|id| full(&filled, id)).collect()).await;
-    assert_eq!(found(&on, 8).await, [many.clone()]);
+    assert_eq!(found(&on, 8).await, std::slice::from_ref(&many));
     let addresses: Vec<_> = small.iter().map(|block| block.address).collect();
     on.store.replace(&many, &addresses, vec![full(&many, 100)]).await.expect("the replace succeeds");
     assert!(found(&on, 8).await.is_empty());

@@ -51,6 +51,9 @@ pub(super) fn decode_document(value: &Bytes) -> Option<Document> {
     Some(Document { etag: u64::from_le_bytes(*etag), bytes: value.slice(8..) })
 }
 
+/// Whom to tell the outcome.
+pub(super) type Reply = oneshot::Sender<Result<Swap, StoreError>>;
+
 /// What a commit may hold.
 #[derive(Debug)]
 pub(super) enum Change {
@@ -70,7 +73,7 @@ pub(super) enum Change {
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) change: Change,
-    pub(super) reply: oneshot::Sender<Result<Swap, StoreError>>,
+    pub(super) reply: Reply,
     /// The queue's room that it takes, until it is answered.
     pub(super) room: OwnedSemaphorePermit,
     /// Bytes it adds to a commit, roughly.
@@ -94,7 +97,7 @@ struct Pending {
     records: BTreeMap<Vec<u8>, Option<Bytes>>,
     /// Etags of documents that this commit changes; `None`: deleted.
     etags: HashMap<String, Option<u64>>,
-    answers: Vec<(oneshot::Sender<Result<Swap, StoreError>>, OwnedSemaphorePermit, Swap)>,
+    answers: Vec<(Reply, OwnedSemaphorePermit, Swap)>,
     events: u64,
 }
 
@@ -249,6 +252,6 @@ impl Pending {
 }
 
 /// Answers; whoever asked may have gone, and what was committed stays committed.
-fn answer(reply: oneshot::Sender<Result<Swap, StoreError>>, outcome: Result<Swap, StoreError>) {
+fn answer(reply: Reply, outcome: Result<Swap, StoreError>) {
     drop(reply.send(outcome));
 }

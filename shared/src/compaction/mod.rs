@@ -1,0 +1,253 @@
+//! Compaction: small blocks of a partition become full, disjoint ones, in the background.
+//!
+//! One group of blocks at a time, each put in place by one atomic replace: whoever reads sees
+//! the old blocks or the new, and giving up at any point loses nothing. Never deletes what it
+//! could not read.
+
+mod group;
+mod metrics;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus::Registry;
+
+pub use self::group::GroupLimits;
+use self::group::{Grouper, small};
+use self::metrics::Metrics;
+use crate::block::{Block, BlockError, compact};
+use crate::clock::Clock;
+use crate::layout::Layout;
+use crate::limits::BLOCK_BYTES_MAX;
+use crate::model::TimeRange;
+use crate::partition::Partition;
+use crate::store::{EncodedBlock, PageToken, Scan, Store, StoreError, StoredBlock};
+
+/// Partitions asked for at once.
+const PARTITIONS_AT_ONCE: usize = 16;
+/// Most partitions whose fruitless visits are remembered.
+const PATIENCE_MAX: usize = 4_096;
+/// Longest that a partition without worthwhile groups is left alone, rounds.
+const PATIENCE_ROUNDS_MAX: u32 = 1_024;
+
+/// Finds the layout that placed a partition; `None` where the catalog at hand does not know it.
+pub type FindLayout = Arc<dyn Fn(&Partition) -> Option<Arc<Layout>> + Send + Sync>;
+
+/// Settings of compaction.
+#[derive(Clone, Copy, Debug)]
+pub struct CompactionOptions {
+    /// Small blocks from which on a partition is looked at.
+    pub least: usize,
+    /// Bounds of one group of blocks.
+    pub group: GroupLimits,
+    /// Between two rounds.
+    pub pause: Duration,
+    /// Most bytes read by compaction, per second.
+    pub bytes_per_second: u64,
+    /// Blocks younger than this are left alone …
+    pub quiet: Duration,
+    /// … unless so many small ones stand together.
+    pub urgent: usize,
+}
+
+impl Default for CompactionOptions {
+    fn default() -> Self {
+        CompactionOptions {
+            least: 8,
+            group: GroupLimits { bytes_max: 4 << 20, events_max: 1 << 18, blocks_max: 4_096, small_least: 4 },
+            pause: Duration::from_secs(1),
+            bytes_per_second: 16 << 20,
+            quiet: Duration::from_secs(5),
+            urgent: 64,
+        }
+    }
+}
+
+/// Why a partition was left as it is.
+#[derive(Debug, thiserror::Error)]
+enum CompactionError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Block(#[from] BlockError),
+    #[error("the task was given up: {0}")]
+    GivenUp(#[from] tokio::task::JoinError),
+}
+
+/// The background task.
+pub struct Compactor {
+    store: Arc<dyn Store>,
+    layouts: FindLayout,
+    clock: Arc<dyn Clock>,
+    options: CompactionOptions,
+    metrics: Metrics,
+    patience: HashMap<Partition, Patience>,
+}
+
+/// How long a partition is left alone: the longer, the more often a visit found nothing to do.
+#[derive(Clone, Copy, Default)]
+struct Patience {
+    left: u32,
+    last: u32,
+}
+
+impl Compactor {
+    /// A compactor of `store`; metrics are registered in `registry`.
+    pub fn new(
+        store: Arc<dyn Store>,
+        layouts: FindLayout,
+        clock: Arc<dyn Clock>,
+        options: CompactionOptions,
+        registry: &Registry,
+    ) -> Result<Compactor, prometheus::Error> {
+        Ok(Compactor { store, layouts, clock, options, metrics: Metrics::new(registry)?, patience: HashMap::new() })
+    }
+
+    /// Compacts for ever, until dropped. Ends at once where the store does not replace atomically.
+    pub async fn run(mut self) {
+        if !self.store.replaces_atomically() {
+            return;
+        }
+        loop {
+            if let Err(error) = self.round().await {
+                tracing::warn!(%error, "compaction could not look for partitions");
+            }
+            tokio::time::sleep(self.options.pause).await;
+        }
+    }
+
+    /// Visits every fragmented partition once; gives how many groups were rewritten.
+    pub async fn round(&mut self) -> Result<usize, StoreError> {
+        let (mut rewritten, mut after) = (0, None);
+        loop {
+            let found = self.store.fragmented(self.options.least, after.as_ref(), PARTITIONS_AT_ONCE).await?;
+            let Some(last) = found.last() else { return Ok(rewritten) };
+            after = Some(last.clone());
+            for partition in found {
+                rewritten += self.visit(partition).await;
+            }
+        }
+    }
+
+    /// Compacts a partition unless earlier visits were fruitless; failures are logged and counted here.
+    async fn visit(&mut self, partition: Partition) -> usize {
+        if let Some(patience) = self.patience.get_mut(&partition).filter(|patience| patience.left > 0) {
+            patience.left -= 1;
+            return 0;
+        }
+        let rewritten = match self.partition(&partition).await {
+            Ok(rewritten) => rewritten,
+            Err(error) => {
+                self.metrics.failures.inc();
+                tracing::warn!(%error, ?partition, "a partition could not be compacted");
+                0
+            }
+        };
+        if rewritten > 0 {
+            self.patience.remove(&partition);
+        } else {
+            self.wait_longer(partition);
+        }
+        rewritten
+    }
+
+    fn wait_longer(&mut self, partition: Partition) {
+        if self.patience.len() >= PATIENCE_MAX {
+            self.patience.clear();
+        }
+        let patience = self.patience.entry(partition).or_default();
+        patience.last = (patience.last * 2).clamp(1, PATIENCE_ROUNDS_MAX);
+        patience.left = patience.last;
+    }
+
+    async fn partition(&self, partition: &Partition) -> Result<usize, CompactionError> {
+        let Some(layout) = (self.layouts)(partition) else { return Ok(0) };
+        let scan = Scan { partitions: [partition.clone()].into(), range: TimeRange::ALL };
+        let partition = Arc::new(partition.clone());
+        let mut grouper = Grouper::new(self.options.group);
+        let mut rewritten = 0;
+        let mut page: Option<PageToken> = None;
+        loop {
+            let answer = self.store.scan(&scan, page).await?;
+            let blocks = open(answer.blocks, partition.clone(), layout.clone()).await?;
+            for block in blocks {
+                if let Some(group) = grouper.push(block) {
+                    rewritten += self.rewrite(&partition, &layout, group).await?;
+                }
+            }
+            page = answer.next;
+            if page.is_none() {
+                break;
+            }
+        }
+        if let Some(group) = grouper.finish() {
+            rewritten += self.rewrite(&partition, &layout, group).await?;
+        }
+        Ok(rewritten)
+    }
+
+    /// Rewrites a group, unless that gains nothing; gives how many groups were rewritten.
+    async fn rewrite(&self, partition: &Arc<Partition>, layout: &Arc<Layout>, group: Vec<Block>) -> Result<usize, CompactionError> {
+        let Some(group) = self.settled(group) else { return Ok(0) };
+        let old: Vec<_> = group.iter().map(|block| block.header().address).collect();
+        let bytes_in: usize = group.iter().map(|block| block.bytes().len()).sum();
+        let new = encode(group, partition.clone(), layout.clone()).await?;
+        let bytes_out: usize = new.iter().map(|block| block.bytes.len()).sum();
+        let blocks_out = new.len();
+        let gains = blocks_out < old.len();
+        if gains {
+            self.store.replace(partition, &old, new).await?;
+            self.metrics.compactions.inc();
+            self.metrics.blocks_in.inc_by(old.len() as u64);
+            self.metrics.blocks_out.inc_by(blocks_out as u64);
+            self.metrics.bytes_in.inc_by(bytes_in as u64);
+            self.metrics.bytes_out.inc_by(bytes_out as u64);
+        }
+        self.pace(bytes_in).await;
+        Ok(usize::from(gains))
+    }
+
+    /// What of a group is rewritten now. While it is being written to, only its small blocks are,
+    /// and only when they are many: full ones would be rewritten again and again.
+    fn settled(&self, mut group: Vec<Block>) -> Option<Vec<Block>> {
+        let newest = group.iter().map(|block| block.header().address.id.time).max()?;
+        let age = u64::try_from(self.clock.now().nanos()).unwrap_or(0).saturating_sub(newest);
+        if u128::from(age) < self.options.quiet.as_nanos() {
+            group.retain(small);
+            if group.len() < self.options.urgent {
+                return None;
+            }
+        }
+        Some(group)
+    }
+
+    async fn pace(&self, bytes: usize) {
+        let seconds = bytes as f64 / self.options.bytes_per_second as f64;
+        let pause = Duration::from_secs_f64(seconds);
+        if pause >= Duration::from_millis(1) {
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+/// Opens and checks blocks where it may take a while.
+async fn open(blocks: Vec<(u32, StoredBlock)>, partition: Arc<Partition>, layout: Arc<Layout>) -> Result<Vec<Block>, CompactionError> {
+    let opening = move || {
+        let checked = blocks.into_iter().map(|(_, stored)| {
+            let block = Block::open(stored.bytes)?;
+            block.verify(&partition, &layout, TimeRange::ALL, &stored.address)?;
+            Ok(block)
+        });
+        checked.collect::<Result<Vec<_>, BlockError>>()
+    };
+    Ok(tokio::task::spawn_blocking(opening).await??)
+}
+
+async fn encode(group: Vec<Block>, partition: Arc<Partition>, layout: Arc<Layout>) -> Result<Vec<EncodedBlock>, CompactionError> {
+    let encoding = move || compact(&partition, &layout, &group, BLOCK_BYTES_MAX, rand::random);
+    Ok(tokio::task::spawn_blocking(encoding).await??)
+}
