@@ -26,7 +26,7 @@ use crate::walk::{GROWTH, Planned, Stretch, TooManyPartitions, Walk};
 pub const BROADCAST_KEYS_MAX: usize = 1_000;
 /// Directory reads of one plan that run at once.
 const DIRECTORY_READS_MAX: usize = 16;
-/// After so many halvings in a row a stretch may fill the hard bound.
+/// Most halvings of a stretch in a row.
 const HALVINGS_MAX: u32 = 8;
 
 /// Which keys are read.
@@ -77,6 +77,8 @@ pub struct Reader {
     walk: Walk,
     /// When the read of the current part began; the first part's includes its plan.
     began: Option<Mark>,
+    /// Bytes that a stretch may have: the soft bound, or the hard one where halving did not help.
+    budget: usize,
     halvings: u32,
     replanned: bool,
     /// What the answer says of itself.
@@ -166,7 +168,8 @@ impl Reader {
         let plans = plan(&query, &asked, &settled, &keys).await?;
         let walk = Walk::new(plans, settled.range, asked.order, width);
         let tally = Tally::new(&asked, &settled);
-        Ok(Reader { query, asked, settled, keys, walk, began: Some(began), halvings: 0, replanned: false, tally })
+        let budget = query.settings.stretch_bytes;
+        Ok(Reader { query, asked, settled, keys, walk, began: Some(began), budget, halvings: 0, replanned: false, tally })
     }
 
     /// The range of the answer.
@@ -186,7 +189,7 @@ impl Reader {
 
     /// Makes the next stretches wider, where one of that size is sure to fit its bound.
     pub fn grow(&mut self, part_bytes: usize) {
-        if part_bytes < self.query.settings.stretch_bytes / GROWTH as usize {
+        if part_bytes < self.budget / GROWTH as usize {
             self.walk.grow();
         }
     }
@@ -211,8 +214,7 @@ impl Reader {
             let Some(stretch) = self.walk.stretch()? else { return Ok(None) };
             let began = self.began.take().unwrap_or_else(|| self.query.clock.mark());
             let Some((verdicts, bytes)) = self.read(&stretch, began).await? else {
-                self.halvings += 1;
-                self.walk.shrink(&stretch);
+                self.make_smaller(&stretch)?;
                 continue;
             };
             if self.speaks_of_the_unknown(&verdicts) {
@@ -220,23 +222,38 @@ impl Reader {
                 continue;
             }
             self.halvings = 0;
+            if bytes < self.query.settings.stretch_bytes {
+                self.budget = self.query.settings.stretch_bytes;
+            }
             self.walk.advance(&stretch);
             return Ok(Some(Part { range: stretch.range, verified: self.judge(verdicts)?, bytes }));
         }
     }
 
+    /// After a stretch over its bound: half of it; the hard bound where several halvings did not
+    /// help, because blocks overlap so much that any instant touches many; or else an error.
+    fn make_smaller(&mut self, stretch: &Stretch) -> Result<(), QueryError> {
+        let hard = self.query.settings.stretch_bytes_max;
+        if !stretch.least && self.halvings < HALVINGS_MAX {
+            self.halvings += 1;
+            self.walk.shrink(stretch);
+            return Ok(());
+        }
+        if self.budget >= hard {
+            let TimeRange { from, to } = stretch.range;
+            return Err(QueryError::ResultTooLarge(format!("blocks of more than {hard} bytes overlap {from} to {to}; they can't be merged at once")));
+        }
+        (self.budget, self.halvings) = (hard, 0);
+        Ok(())
+    }
+
     /// Reads and verifies a stretch; `None` where it is larger than its bound.
     async fn read(&self, stretch: &Stretch, began: Mark) -> Result<Option<(Vec<Verdict>, usize)>, QueryError> {
-        let settings = &self.query.settings;
-        let least = stretch.least || self.halvings >= HALVINGS_MAX;
-        let bytes_max = if least { settings.stretch_bytes_max } else { settings.stretch_bytes };
         let (mut verdicts, mut bytes) = (Vec::new(), 0);
         for planned in &stretch.scans {
-            let store = self.query.store.as_ref();
-            let answered = match fan_out(store, planned, stretch.range, bytes_max - bytes, settings.page_deadline).await? {
-                FanOut::Whole(answered) => answered,
-                FanOut::OverBudget if least => return Err(QueryError::ResultTooLarge(too_dense(bytes_max, stretch.range))),
-                FanOut::OverBudget => return Ok(None),
+            let (store, deadline) = (self.query.store.as_ref(), self.query.settings.page_deadline);
+            let FanOut::Whole(answered) = fan_out(store, planned, stretch.range, self.budget - bytes, deadline).await? else {
+                return Ok(None);
             };
             self.query.check_deadline(began, &self.settled.view)?;
             bytes += answered.bytes;
@@ -278,11 +295,6 @@ impl Reader {
         }
         Ok(sound)
     }
-}
-
-fn too_dense(bytes: usize, range: TimeRange) -> String {
-    let TimeRange { from, to } = range;
-    format!("blocks of more than {bytes} bytes overlap {from} to {to}; they can't be merged at once")
 }
 
 /// Runs work that takes the processor for long away from the threads that serve requests.

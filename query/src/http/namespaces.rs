@@ -134,6 +134,10 @@ pub(super) fn parse_body<T: DeserializeOwned>(body: Body) -> Result<T, QueryErro
         BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => QueryError::BodyTooLarge(BODY_BYTES_MAX),
         other => QueryError::Invalid(other.body_text()),
     })?;
-    let text = if bytes.trim_ascii().is_empty() { b"{}" } else { &bytes[..] };
+    let text = if bytes.trim_ascii().is_empty() { b"{}" } else { bytes.trim_ascii() };
+    // Derived decoding would take an array for the members in order.
+    if text[0] != b'{' {
+        return Err(QueryError::Invalid("the body is not a JSON object".into()));
+    }
     serde_json::from_slice(text).map_err(|error| QueryError::Invalid(format!("the body: {error}")))
 }
