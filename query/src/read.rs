@@ -241,7 +241,9 @@ impl Reader {
         }
         if self.budget >= hard {
             let TimeRange { from, to } = stretch.range;
-            return Err(QueryError::ResultTooLarge(format!("blocks of more than {hard} bytes overlap {from} to {to}; they can't be merged at once")));
+            return Err(QueryError::ResultTooLarge(format!(
+                "blocks of more than {hard} bytes overlap {from} to {to}; they can't be merged at once"
+            )));
         }
         (self.budget, self.halvings) = (hard, 0);
         Ok(())

@@ -1,21 +1,17 @@
 //! What goes wrong below a read gives the stated error, never a shorter answer.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::world::{HOUR, NOW, SECOND, World, event, ids};
 use braid_query::QuerySettings;
 use braid_shared::model::FieldValue::I64;
 use braid_shared::model::{Namespace, Timestamp};
 use braid_shared::partition::Partition;
 use braid_shared::store::memory::MemoryStore;
-use braid_shared::store::{
-    BlockAddress, Day, Document, EncodedBlock, PageToken, Scan, ScanPage, Store, StoreError, StoreErrorKind, Swap,
-};
+use braid_shared::store::{BlockAddress, Day, Document, EncodedBlock, PageToken, Scan, ScanPage, Store, StoreError, StoreErrorKind, Swap};
 use bytes::Bytes;
-use common::{HOUR, NOW, SECOND, World, event, ids};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::json;
@@ -102,7 +98,12 @@ impl Store for Meddler {
         .boxed()
     }
 
-    fn replace<'a>(&'a self, partition: &'a Partition, old: &'a [BlockAddress], new: Vec<EncodedBlock>) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn replace<'a>(
+        &'a self,
+        partition: &'a Partition,
+        old: &'a [BlockAddress],
+        new: Vec<EncodedBlock>,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         self.inner.replace(partition, old, new)
     }
 
@@ -114,7 +115,12 @@ impl Store for Meddler {
         self.inner.delete(partition, blocks)
     }
 
-    fn fragmented<'a>(&'a self, least: usize, after: Option<&'a Partition>, most: usize) -> BoxFuture<'a, Result<Vec<Partition>, StoreError>> {
+    fn fragmented<'a>(
+        &'a self,
+        least: usize,
+        after: Option<&'a Partition>,
+        most: usize,
+    ) -> BoxFuture<'a, Result<Vec<Partition>, StoreError>> {
         self.inner.fragmented(least, after, most)
     }
 
@@ -137,7 +143,13 @@ impl Store for Meddler {
         self.inner.note_days(ns, days)
     }
 
-    fn keys<'a>(&'a self, ns: &'a Namespace, prefix: &'a str, after: Option<&'a str>, limit: usize) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
+    fn keys<'a>(
+        &'a self,
+        ns: &'a Namespace,
+        prefix: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
         self.inner.keys(ns, prefix, after, limit)
     }
 

@@ -1,11 +1,9 @@
 //! The query tier's calls over HTTP, against a memory store.
 
-mod common;
-
+use crate::world::{HOUR, NOW, SECOND, World, event, ids};
 use braid_shared::catalog::NewNamespace;
 use braid_shared::layout::ShardBy;
 use braid_shared::model::FieldValue::{Bool, F64, I64, Str, U64};
-use common::{HOUR, NOW, SECOND, World, event, ids};
 use serde_json::json;
 
 const T0: i64 = NOW - 10 * HOUR;
@@ -104,13 +102,15 @@ async fn a_stream_ends_with_its_account() {
 #[tokio::test]
 async fn one_event_is_found_with_and_without_its_time_from_one_suffix() {
     let world = ten(16).await;
-    for path in ["events/e4?key=k", "events?key=k&id=e4", "events/e4?key=k&ts=2026-11-29T04:00:00Z", "events/e4?key=k&where=carrier:B%3A6"] {
+    for path in ["events/e4?key=k", "events?key=k&id=e4", "events/e4?key=k&ts=2026-11-29T04:00:00Z", "events/e4?key=k&where=carrier:B%3A6"]
+    {
         let found = world.get(&format!("/v1/n/{path}")).await.ok();
         assert_eq!(found["event"]["fields"]["x"], 4, "{path}");
     }
     let with_ts = world.get("/v1/n/events/e4?key=k&ts=2026-11-29T04:00:00Z").await.ok();
     assert_eq!(with_ts["shards"], json!({"planned": 1, "answered": 1}));
-    for path in ["events/e4?key=k&ts=2026-11-29T04:00:01Z", "events/nope?key=k", "events/e4?key=other", "events/e4?key=k&where=carrier:UA"] {
+    for path in ["events/e4?key=k&ts=2026-11-29T04:00:01Z", "events/nope?key=k", "events/e4?key=other", "events/e4?key=k&where=carrier:UA"]
+    {
         world.get(&format!("/v1/n/{path}")).await.problem(404, "event_not_found");
     }
     world.get("/v1/n/events/e4").await.problem(400, "invalid_parameter");
@@ -161,7 +161,8 @@ async fn a_layout_that_shards_by_a_tag_wants_that_tag_for_one_event_and_reads_on
 #[tokio::test]
 async fn steps_are_all_there_and_functions_are_exact() {
     let world = ten(4).await;
-    let path = "/v1/n/aggregate?key=k&from=2026-11-29T01:15:00Z&to=2026-11-29T04:15:00Z&step=1h&field=x&fn=count,sum,avg,min,max,p50,p99.9,rate";
+    let path =
+        "/v1/n/aggregate?key=k&from=2026-11-29T01:15:00Z&to=2026-11-29T04:15:00Z&step=1h&field=x&fn=count,sum,avg,min,max,p50,p99.9,rate";
     let answer = world.get(path).await.ok();
     let rows = answer["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 4);
@@ -171,7 +172,10 @@ async fn steps_are_all_there_and_functions_are_exact() {
                "min": null, "max": null, "p50": null, "p99.9": null, "rate": 0.0})
     );
     assert_eq!((&rows[1]["count"], &rows[1]["sum"], &rows[1]["avg"], &rows[1]["p50"]), (&json!(2), &json!(1), &json!(0.5), &json!(0)));
-    assert_eq!((&rows[3]["start"], &rows[3]["end"], &rows[3]["count"]), (&json!("2026-11-29T04:00:00Z"), &json!("2026-11-29T04:15:00Z"), &json!(1)));
+    assert_eq!(
+        (&rows[3]["start"], &rows[3]["end"], &rows[3]["count"]),
+        (&json!("2026-11-29T04:00:00Z"), &json!("2026-11-29T04:15:00Z"), &json!(1))
+    );
     let whole = world.get("/v1/n/aggregate?key=k&from=0&field=y&fn=sum,max,count").await;
     assert!(whole.text.contains(r#""sum":45.0,"max":9.0,"count":10"#), "{}", whole.text);
     let events = world.get("/v1/n/aggregate?key=k&from=0").await.ok();
@@ -186,7 +190,10 @@ async fn groups_have_all_their_steps_and_an_absent_tag_is_null() {
     let rows: Vec<_> = answer["rows"].as_array().unwrap().iter().map(|row| (row["group"].clone(), row["sum"].clone())).collect();
     let group = |carrier: serde_json::Value| json!({ "carrier": carrier });
     assert_eq!(rows, [(group(json!(null)), json!(100)), (group(json!("B:6")), json!(27)), (group(json!("UA")), json!(18))]);
-    let stepped = world.get("/v1/n/aggregate?key=k&from=2026-11-29T02:00:00Z&to=2026-11-29T07:00:00Z&step=1h&group_by=carrier&group_by=zone").await.ok();
+    let stepped = world
+        .get("/v1/n/aggregate?key=k&from=2026-11-29T02:00:00Z&to=2026-11-29T07:00:00Z&step=1h&group_by=carrier&group_by=zone")
+        .await
+        .ok();
     assert_eq!(stepped["rows"].as_array().unwrap().len(), 15);
     assert_eq!(stepped["rows"][0]["group"], json!({"carrier": null, "zone": null}));
     let only = world.get("/v1/n/aggregate?key=k&from=0&field=x&fn=sum,p50&where=carrier:UA").await.ok();
@@ -198,7 +205,8 @@ async fn values_of_all_types_aggregate_exactly_and_values_that_are_no_numbers_on
     let world = World::new().await;
     world.with(7, 1).await;
     let values = [I64(1), F64(0.5), U64(u64::MAX), Bool(true), Str("7".into()), I64(i64::MIN)];
-    let events: Vec<_> = values.into_iter().enumerate().map(|(i, value)| event(&i.to_string(), T0 + i as i64, &[("x", value)], &[])).collect();
+    let events: Vec<_> =
+        values.into_iter().enumerate().map(|(i, value)| event(&i.to_string(), T0 + i as i64, &[("x", value)], &[])).collect();
     world.write(&events).await;
     let answer = world.get("/v1/n/aggregate?key=k&from=0&field=x&fn=count,min,max,p75").await;
     assert!(answer.text.contains(r#""count":6,"min":-9223372036854775808,"max":18446744073709551615,"p75":1"#), "{}", answer.text);
@@ -349,7 +357,10 @@ async fn layouts_are_published_listed_and_withdrawn() {
     let made = world.call("POST", "/v1/n/layout", &[], &body).await;
     assert_eq!(made.status.as_u16(), 201, "{}", made.text);
     let made = made.json();
-    assert_eq!((&made["shards"], &made["bucket"], &made["from"], &made["state"]), (&json!(10), &json!("1h"), &json!(start), &json!("scheduled")));
+    assert_eq!(
+        (&made["shards"], &made["bucket"], &made["from"], &made["state"]),
+        (&json!(10), &json!("1h"), &json!(start), &json!("scheduled"))
+    );
     world.call("POST", "/v1/n/layout", &[], &body).await.problem(409, "layout_conflict");
     let version = made["version"].as_u64().unwrap();
     assert_eq!(world.get("/v1/n/layout").await.ok()["layouts"].as_array().unwrap().len(), 1);
@@ -404,7 +415,13 @@ async fn a_namespace_is_made_once_and_its_policy_changed() {
 async fn events_before_1970_and_at_the_edges_of_time_are_read() {
     let world = World::new().await;
     world.with(3, 24).await;
-    world.write(&[event("min", i64::MIN, &[("x", I64(1))], &[]), event("neg", -1, &[("x", I64(2))], &[]), event("zero", 0, &[("x", I64(3))], &[])]).await;
+    world
+        .write(&[
+            event("min", i64::MIN, &[("x", I64(1))], &[]),
+            event("neg", -1, &[("x", I64(2))], &[]),
+            event("zero", 0, &[("x", I64(3))], &[]),
+        ])
+        .await;
     assert_eq!(ids(&world.get("/v1/n/events?key=k").await.ok()), ["min", "neg", "zero"]);
     let desc = world.get("/v1/n/events?key=k&order=desc&limit=1").await.ok();
     assert_eq!(ids(&desc), ["zero"]);

@@ -1,7 +1,5 @@
 //! A query tier over a memory store, without a network: what the tests of this crate stand on.
 
-#![allow(dead_code, reason = "each test binary uses its own part")]
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,34 +20,34 @@ use serde_json::Value;
 use tower::ServiceExt;
 
 /// 2026-11-29T12:00:00Z.
-pub const NOW: i64 = 1_795_953_600_000_000_000;
-pub const SECOND: i64 = 1_000_000_000;
-pub const HOUR: i64 = 3_600 * SECOND;
+pub(crate) const NOW: i64 = 1_795_953_600_000_000_000;
+pub(crate) const SECOND: i64 = 1_000_000_000;
+pub(crate) const HOUR: i64 = 3_600 * SECOND;
 
-pub struct World {
-    pub store: Arc<dyn Store>,
-    pub catalog: Arc<Catalog>,
-    pub clock: Arc<ManualClock>,
-    pub router: Router,
-    pub registry: Registry,
-    pub ns: Namespace,
+pub(crate) struct World {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) router: Router,
+    pub(crate) registry: Registry,
+    pub(crate) ns: Namespace,
 }
 
-pub struct Answer {
-    pub status: StatusCode,
-    pub content_type: String,
-    pub retry_after: Option<String>,
-    pub text: String,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) content_type: String,
+    pub(crate) retry_after: Option<String>,
+    pub(crate) text: String,
 }
 
 impl Answer {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
 
     /// Asserts a problem of this status and code; gives its document.
     #[track_caller]
-    pub fn problem(&self, status: u16, code: &str) -> Value {
+    pub(crate) fn problem(&self, status: u16, code: &str) -> Value {
         assert_eq!((self.status.as_u16(), self.content_type.as_str()), (status, "application/problem+json"), "{}", self.text);
         let document = self.json();
         assert_eq!(document["code"], code, "{document}");
@@ -59,23 +57,23 @@ impl Answer {
 
     /// Asserts success; gives the document.
     #[track_caller]
-    pub fn ok(&self) -> Value {
+    pub(crate) fn ok(&self) -> Value {
         assert_eq!(self.status, StatusCode::OK, "{}", self.text);
         self.json()
     }
 }
 
 impl World {
-    pub async fn new() -> World {
+    pub(crate) async fn new() -> World {
         World::over(MemoryStore::new(), QuerySettings::default()).await
     }
 
-    pub async fn over(store: Arc<dyn Store>, settings: QuerySettings) -> World {
+    pub(crate) async fn over(store: Arc<dyn Store>, settings: QuerySettings) -> World {
         World::split(store.clone(), store, settings).await
     }
 
     /// A world whose query tier reads through `seen` what is written to `store`.
-    pub async fn split(store: Arc<dyn Store>, seen: Arc<dyn Store>, settings: QuerySettings) -> World {
+    pub(crate) async fn split(store: Arc<dyn Store>, seen: Arc<dyn Store>, settings: QuerySettings) -> World {
         let clock = Arc::new(ManualClock::at(Timestamp::from_nanos(NOW)));
         let seconds = |seconds: i64| Span::from_nanos(seconds * SECOND).unwrap();
         let shared = Shared { lead: seconds(10), grace: seconds(60), read_deadline: seconds(30), write_deadline: seconds(30) };
@@ -85,23 +83,23 @@ impl World {
         World { store, catalog, clock, router: router(query), registry, ns: "n".parse().unwrap() }
     }
 
-    pub async fn create(&self, new: NewNamespace) {
+    pub(crate) async fn create(&self, new: NewNamespace) {
         assert!(self.catalog.create_namespace(&self.ns, new).await.unwrap());
     }
 
     /// Makes the namespace with `shards` and a bucket in hours.
-    pub async fn with(&self, shards: u32, hours: i64) {
+    pub(crate) async fn with(&self, shards: u32, hours: i64) {
         self.create(NewNamespace { shards, bucket: Span::from_nanos(hours * HOUR).unwrap(), ..NewNamespace::default() }).await;
     }
 
     /// Publishes a layout of `key` from `from`.
-    pub async fn publish(&self, key: Option<&str>, shards: u32, from: i64) -> Result<(), CatalogError> {
+    pub(crate) async fn publish(&self, key: Option<&str>, shards: u32, from: i64) -> Result<(), CatalogError> {
         let new = NewLayout { effective_from: Some(Timestamp::from_nanos(from)), ..NewLayout::of(shards) };
         self.catalog.publish_layout(&self.ns, key, new).await.map(|_| ())
     }
 
     /// Stores events as the ingest tier would: routed, encoded, noted in the directory.
-    pub async fn write(&self, events: &[Event]) {
+    pub(crate) async fn write(&self, events: &[Event]) {
         let latest = events.iter().map(|event| event.ts).max().unwrap();
         let view = self.catalog.cover(latest).await.unwrap();
         let namespace = view.namespace(&self.ns).unwrap();
@@ -129,15 +127,15 @@ impl World {
         }
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.call("GET", path, &[], "").await
     }
 
-    pub async fn lines(&self, path: &str) -> Answer {
+    pub(crate) async fn lines(&self, path: &str) -> Answer {
         self.call("GET", path, &[("accept", "application/x-ndjson")], "").await
     }
 
-    pub async fn call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    pub(crate) async fn call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -157,7 +155,7 @@ impl World {
 }
 
 /// An event of key `k`.
-pub fn event(id: &str, ts: i64, fields: &[(&str, FieldValue)], tags: &[(&str, &str)]) -> Event {
+pub(crate) fn event(id: &str, ts: i64, fields: &[(&str, FieldValue)], tags: &[(&str, &str)]) -> Event {
     Event {
         key: "k".into(),
         ts: Timestamp::from_nanos(ts),
@@ -168,6 +166,6 @@ pub fn event(id: &str, ts: i64, fields: &[(&str, FieldValue)], tags: &[(&str, &s
 }
 
 /// The ids of a page's events.
-pub fn ids(page: &Value) -> Vec<String> {
+pub(crate) fn ids(page: &Value) -> Vec<String> {
     page["events"].as_array().unwrap().iter().map(|event| event["id"].as_str().unwrap().to_owned()).collect()
 }

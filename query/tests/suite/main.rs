@@ -1,0 +1,6 @@
+//! The query tier from its HTTP calls down to a memory store.
+
+mod faults;
+mod http;
+mod model;
+mod world;
