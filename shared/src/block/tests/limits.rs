@@ -110,6 +110,28 @@ fn an_event_without_fields_and_tags_is_kept() {
     assert_eq!(merged(&layout, &compacted).events(KEY), [event(1, "bare")]);
 }
 
+/// Ids of 12 to 16 random hex digits, a price in cents, a small count, one of four regions.
+fn typical(i: u64) -> Event {
+    let random = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (i + 7).wrapping_mul(0xc2b2_ae3d_27d4_eb4f).rotate_left(31);
+    let id = &format!("{random:016x}")[random as usize % 5..];
+    let mut event = event((i * 40_000_000 + random % 20 * 1_000_000) as i64, id);
+    event.fields.insert("price".into(), FieldValue::F64((random % 20_000) as f64 / 100.0));
+    event.fields.insert("qty".into(), FieldValue::I64((random >> 7) as i64 & 7));
+    event.tags.insert("region".into(), ["eu", "us", "asia", "africa"][(random >> 20) as usize % 4].into());
+    event
+}
+
+#[test]
+fn typical_events_take_at_most_twelve_bytes_each() {
+    for count in [500, 4_000] {
+        let events: Vec<Event> = (0..count).map(typical).collect();
+        let blocks = write(&layout("id"), &events, 1, BLOCK_BYTES_MAX);
+        let size = blocks[0].bytes.len();
+        assert_eq!(blocks.len(), 1);
+        assert!(size as u64 <= 12 * count, "{size} bytes for {count}");
+    }
+}
+
 #[test]
 fn nothing_makes_no_block() {
     assert!(write(&layout("id"), &[], 1, BLOCK_BYTES_MAX).is_empty());
