@@ -21,6 +21,14 @@ pub struct Shared {
     pub write_deadline: Span,
 }
 
+impl Default for Shared {
+    /// What a new catalog begins with: lead 10 s, grace 60 s, deadlines 30 s.
+    fn default() -> Shared {
+        let seconds = |count: i64| Span::from_nanos(count * Span::SECOND.nanos()).expect("positive");
+        Shared { lead: seconds(10), grace: seconds(60), read_deadline: seconds(30), write_deadline: seconds(30) }
+    }
+}
+
 impl Shared {
     /// Both deadlines must end before the grace does, or what is being read could be deleted.
     pub(super) fn check(self) -> Result<(), CatalogError> {

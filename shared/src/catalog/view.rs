@@ -11,6 +11,7 @@ use super::{Policy, Shared};
 use crate::clock::Mark;
 use crate::layout::{Layout, LayoutVersion};
 use crate::model::{Namespace, TimeRange, Timestamp};
+use crate::partition::Partition;
 use crate::timeline::Timeline;
 
 /// What a node knows of the catalog; immutable.
@@ -38,6 +39,13 @@ impl View {
     /// Every namespace, in no order.
     pub fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
         self.namespaces.0.keys()
+    }
+
+    /// The layout that placed a partition, if this view knows it.
+    pub fn layout_of(&self, partition: &Partition) -> Option<&Arc<Layout>> {
+        let namespace = self.namespace(&partition.ns)?;
+        let own = namespace.history(Some(&partition.key)).and_then(|own| own.published(partition.version));
+        own.or_else(|| namespace.default.published(partition.version))
     }
 }
 
@@ -68,6 +76,11 @@ impl History {
     /// How many layouts were ever published.
     pub(super) fn len(&self) -> usize {
         self.timeline.groups().len() + self.withdrawn.len()
+    }
+
+    /// The layout of a version, if it holds somewhere.
+    fn published(&self, version: LayoutVersion) -> Option<&Arc<Layout>> {
+        self.timeline.groups().map(|(_, layout)| layout).find(|layout| layout.version == version)
     }
 
     /// Every layout in the order of publication.

@@ -1,0 +1,136 @@
+//! The parts of a node, put together from settings, and taken down in order.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use braid_ingest::{Ingest, IngestSettings};
+use braid_query::{Query, QuerySettings};
+use braid_shared::catalog::{Catalog, Shared};
+use braid_shared::clock::{Clock, SystemClock};
+use braid_shared::compaction::{CompactionOptions, Compactor};
+use braid_shared::partition::Partition;
+use braid_shared::store::Store;
+use braid_shared::store::embedded::{EmbeddedOptions, EmbeddedStore};
+use braid_shared::store::memory::MemoryStore;
+use braid_shared::store::metered::MeteredStore;
+use prometheus::Registry;
+use tokio::task::JoinSet;
+
+use crate::settings::{Settings, StoreKind, Tier};
+
+/// Refreshes that may fail before the node says that it is not ready.
+const REFRESHES_MISSED_MAX: u32 = 5;
+
+/// A node's parts.
+pub(crate) struct Components {
+    /// Every metric of the node.
+    pub(crate) registry: Registry,
+    store: Arc<dyn Store>,
+    embedded: Option<Arc<EmbeddedStore>>,
+    catalog: Arc<Catalog>,
+    clock: Arc<dyn Clock>,
+    ingest: Option<Arc<Ingest>>,
+    query: Option<Arc<Query>>,
+    refresh: Duration,
+    draining: AtomicBool,
+    background: std::sync::Mutex<JoinSet<()>>,
+}
+
+impl Components {
+    /// Opens the store, reads the catalog, and starts what runs in the background.
+    pub(crate) async fn build(tier: Tier, settings: &Settings) -> Result<Components, Box<dyn std::error::Error>> {
+        let registry = registry()?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let (plain, embedded) = open_store(settings, &registry).await?;
+        let store: Arc<dyn Store> = MeteredStore::new(plain, &registry)?;
+        let catalog = Catalog::open(store.clone(), clock.clone(), Shared::default()).await?;
+        catalog.register(&registry)?;
+
+        let mut background = JoinSet::new();
+        background.spawn(catalog.clone().keep_fresh(settings.refresh));
+        if settings.compaction && tier != Tier::Query {
+            let catalog = catalog.clone();
+            let layouts = Arc::new(move |partition: &Partition| catalog.view().layout_of(partition).cloned());
+            background.spawn(Compactor::new(store.clone(), layouts, clock.clone(), CompactionOptions::default(), &registry)?.run());
+        }
+        let ingest = (tier != Tier::Query).then(|| {
+            let options = IngestSettings {
+                inflight_bytes_max: settings.inflight_bytes,
+                auto_create: settings.auto_create,
+                body_idle_max: settings.stall,
+                ..IngestSettings::default()
+            };
+            Ingest::new(store.clone(), catalog.clone(), clock.clone(), options, &registry)
+        });
+        let query = (tier != Tier::Ingest).then(|| {
+            let options = QuerySettings { in_flight_max: settings.queries, ..QuerySettings::default() };
+            Query::new(store.clone(), catalog.clone(), clock.clone(), options, &registry)
+        });
+        let query = query.transpose()?;
+        let (refresh, draining, background) = (settings.refresh, AtomicBool::new(false), background.into());
+        Ok(Components { registry, store, embedded, catalog, clock, ingest, query, refresh, draining, background })
+    }
+
+    /// The routes of the tiers that run here.
+    pub(crate) fn routes(&self) -> Router {
+        let ingest = self.ingest.clone().map(braid_ingest::router).unwrap_or_default();
+        let query = self.query.clone().map(braid_query::router).unwrap_or_default();
+        ingest.merge(query)
+    }
+
+    /// What keeps the node from serving, a line each; nothing where it is ready.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let mut missing = Vec::new();
+        if self.draining.load(Ordering::Relaxed) {
+            missing.push("draining".to_owned());
+        }
+        if let Err(error) = self.store.health() {
+            missing.push(format!("store: {error}"));
+        }
+        let age = self.clock.elapsed(self.catalog.view().began);
+        if age > self.refresh * REFRESHES_MISSED_MAX {
+            missing.push(format!("catalog: last read {} s ago", age.as_secs()));
+        }
+        missing
+    }
+
+    /// From now on the node is not ready.
+    pub(crate) fn begin_drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Settles what was accepted, within `limit`, then closes the store.
+    pub(crate) async fn close(&self, limit: Duration) {
+        if let Some(ingest) = &self.ingest
+            && tokio::time::timeout(limit, ingest.drain()).await.is_err()
+        {
+            tracing::warn!("writes cut at the drain's limit, their outcome is unknown to their clients");
+        }
+        self.background.lock().expect("no holder panics").abort_all();
+        if let Some(embedded) = self.embedded.clone() {
+            let _ = tokio::task::spawn_blocking(move || embedded.close()).await;
+        }
+    }
+}
+
+/// A registry with the process's own metrics.
+fn registry() -> Result<Registry, prometheus::Error> {
+    let registry = Registry::new();
+    registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
+    Ok(registry)
+}
+
+type OpenedStore = (Arc<dyn Store>, Option<Arc<EmbeddedStore>>);
+
+async fn open_store(settings: &Settings, registry: &Registry) -> Result<OpenedStore, Box<dyn std::error::Error>> {
+    match settings.store {
+        StoreKind::Memory => Ok((MemoryStore::new(), None)),
+        StoreKind::Embedded => {
+            let (path, options) = (settings.data_dir.clone(), EmbeddedOptions { registry: registry.clone(), ..EmbeddedOptions::default() });
+            let store = tokio::task::spawn_blocking(move || EmbeddedStore::open(&path, options)).await??;
+            Ok((store.clone(), Some(store)))
+        }
+    }
+}

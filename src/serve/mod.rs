@@ -1,0 +1,48 @@
+//! The edge: sockets, timeouts, the token, what operators probe, and a drain at SIGTERM.
+//!
+//! No route of either tier is here.
+
+mod auth;
+mod connections;
+mod linger;
+mod operations;
+mod signal;
+
+use std::io::Write;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware;
+use tokio::net::TcpListener;
+
+use crate::components::Components;
+use crate::settings::Settings;
+
+/// Serves until SIGTERM or SIGINT, then stops accepting, finishes what was accepted, and closes the store.
+pub(crate) async fn serve(components: Components, settings: &Settings) -> Result<(), Box<dyn std::error::Error>> {
+    let stop = signal::stop()?;
+    let listener = TcpListener::bind(settings.listen).await.map_err(|error| format!("can't listen on {}: {error}", settings.listen))?;
+    let address = listener.local_addr()?;
+    let components = Arc::new(components);
+    let app = router(&components, settings);
+    writeln!(std::io::stdout(), "braid listening on http://{address}")?;
+    tracing::info!(%address, store = ?settings.store, "listening");
+
+    let held = connections::accept(listener, app, settings, stop).await;
+    tracing::info!("draining");
+    components.begin_drain();
+    let cut = held.finish(settings.drain).await;
+    components.close(settings.drain).await;
+    tracing::info!(connections_cut = cut, "stopped");
+    Ok(())
+}
+
+fn router(components: &Arc<Components>, settings: &Settings) -> Router {
+    let tiers = components.routes().route_layer(middleware::from_fn(linger::let_the_client_finish));
+    let guarded = tiers.merge(operations::guarded(components));
+    let guarded = match &settings.auth_token {
+        Some(token) => guarded.route_layer(middleware::from_fn_with_state(auth::Token::new(token), auth::demand)),
+        None => guarded,
+    };
+    guarded.merge(operations::open(components)).fallback(operations::not_found).method_not_allowed_fallback(operations::method_not_allowed)
+}

@@ -1,0 +1,74 @@
+//! The table of settings, and the command line that is made of it.
+
+use clap::{Arg, ArgAction, Command};
+
+/// One setting: its flag is `--name`, its variable `BRAID_NAME`, its key in the file `name`.
+pub(super) struct Setting {
+    pub(super) name: &'static str,
+    pub(super) default: Option<&'static str>,
+    value: &'static str,
+    help: &'static str,
+}
+
+/// A switch is given without a value, and means `true`.
+const SWITCH: &str = "";
+
+const fn setting(name: &'static str, default: Option<&'static str>, value: &'static str, help: &'static str) -> Setting {
+    Setting { name, default, value, help }
+}
+
+pub(super) const SETTINGS: &[Setting] = &[
+    setting("listen", Some("127.0.0.1:7070"), "ADDR", "Address and port to serve (braid query: 127.0.0.1:7071)"),
+    setting("store", Some("embedded"), "STORE", "Where blocks are kept: embedded, or memory (nothing survives the process)"),
+    setting("data-dir", Some("./braid-data"), "DIR", "Directory of the embedded store"),
+    setting("auto-create", Some("true"), "BOOL", "Whether the first write to a namespace makes it"),
+    setting("auth-token-file", None, "FILE", "File with the token that requests must carry"),
+    setting("insecure", Some("false"), SWITCH, "Serve an address other than loopback without a token"),
+    setting("refresh", Some("1s"), "TIME", "How often the catalog is read"),
+    setting("compaction", Some("true"), "BOOL", "Whether small blocks are merged in the background (embedded store)"),
+    setting("inflight-bytes", Some("67108864"), "BYTES", "Bytes of requests being written; beyond it: 503"),
+    setting("queries", Some("64"), "COUNT", "Reads being answered; beyond it: 503"),
+    setting("connections", Some("4096"), "COUNT", "Connections held open; further ones wait"),
+    setting("stall", Some("30s"), "TIME", "A client that makes no progress for this long is cut off"),
+    setting("drain", Some("30s"), "TIME", "At SIGTERM: how long requests may take to finish"),
+    setting("log", Some("info"), "FILTER", "What is logged: error, warn, info, debug, or a filter such as braid_ingest=debug"),
+    setting("log-format", Some("text"), "FORMAT", "How it is logged, on standard error: text or json"),
+];
+
+/// The command line.
+pub(crate) fn command() -> Command {
+    let base = Command::new("braid")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Write-sharded time-series ingest with verified reads")
+        .after_help(
+            "Without a command both tiers are served on one port, over a store on local disk.\n\n\
+             Each setting is taken from its flag, else from the variable BRAID_<NAME>, else from the file, else its default.\n\n\
+             Examples:\n  braid\n  braid --listen 127.0.0.1:7070 --data-dir ./braid-data --store embedded\n  braid config --config braid.toml",
+        )
+        .arg(Arg::new("config").long("config").env("BRAID_CONFIG").value_name("FILE").global(true).help("TOML file with settings"))
+        .subcommand(Command::new("ingest").about("Serve the ingest tier alone"))
+        .subcommand(Command::new("query").about("Serve the query tier alone"))
+        .subcommand(Command::new("config").about("Print the settings in force and where each came from"));
+    SETTINGS.iter().fold(base, |command, setting| command.arg(arg(setting)))
+}
+
+fn arg(setting: &'static Setting) -> Arg {
+    let default = setting.default.map(|default| format!(" [default: {default}]")).unwrap_or_default();
+    let arg = Arg::new(setting.name)
+        .long(setting.name)
+        .env(variable(setting.name))
+        .hide_env(true)
+        .global(true)
+        .action(ArgAction::Set)
+        .help(format!("{}{default}", setting.help));
+    if setting.value == SWITCH {
+        arg.num_args(0..=1).require_equals(true).default_missing_value("true").hide_possible_values(true)
+    } else {
+        arg.value_name(setting.value)
+    }
+}
+
+/// The name of a setting's environment variable, `'static` because the table is.
+fn variable(name: &'static str) -> clap::builder::OsStr {
+    format!("BRAID_{}", name.to_uppercase().replace('-', "_")).into()
+}
