@@ -111,3 +111,79 @@ impl Verdict {
         self.absent().chain(damaged)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use braid_shared::block::{RowBuffer, encode};
+    use braid_shared::layout::{Layout, ShardBy};
+    use braid_shared::model::{Span, TimeRange, Timestamp};
+    use braid_shared::partition::Partition;
+    use braid_shared::stamp::Stamp;
+
+    use super::*;
+    use crate::plan::Epoch;
+
+    fn planned(suffix: u32) -> Planned {
+        let version = LayoutVersion { revision: 3, nonce: 5 };
+        let layout = Layout { version, shards: 4, bucket: Span::HOUR, shard_by: ShardBy::Id };
+        let partition = Partition { ns: "n".parse().unwrap(), key: "k".into(), bucket: Timestamp::from_nanos(0), version, suffix };
+        Planned { partition, epoch: Arc::new(Epoch { range: TimeRange::ALL, layout: Arc::new(layout) }) }
+    }
+
+    fn stored(planned: &Planned) -> StoredBlock {
+        let mut rows = RowBuffer::default();
+        rows.push(Timestamp::from_nanos(7), "a", std::iter::empty(), std::iter::empty());
+        let stamp = || Ok::<_, ()>(Stamp { time: 1, node: 2 });
+        let block = encode(&Arc::new(planned.partition.clone()), &planned.epoch.layout, rows, 1 << 16, stamp).unwrap().remove(0);
+        StoredBlock { address: block.address, bytes: block.bytes }
+    }
+
+    fn whole() -> (Vec<Planned>, Answered) {
+        let planned: Vec<Planned> = (0..4).map(planned).collect();
+        let blocks = planned.iter().map(|planned| vec![stored(planned)]).collect();
+        (planned, Answered { blocks, times: vec![1; 4], ..Answered::default() })
+    }
+
+    #[test]
+    fn an_answer_as_planned_passes() {
+        let (planned, answered) = whole();
+        let verdict = verify(planned, answered);
+        assert!(verdict.error().is_none());
+        assert_eq!(verdict.sound.iter().map(|sound| sound.blocks.len()).sum::<usize>(), 4);
+    }
+
+    #[test]
+    fn a_partition_that_answered_never_or_twice_or_unasked_is_a_mismatch() {
+        for times in [0, 2] {
+            let (planned, mut answered) = whole();
+            answered.times[2] = times;
+            match verify(planned, answered).error() {
+                Some(QueryError::ShardCountMismatch { expected: 4, answered: 3, missing }) => assert_eq!(missing[0].suffix, 2),
+                other => panic!("{other:?}"),
+            }
+        }
+        let (planned, mut answered) = whole();
+        answered.strangers = 1;
+        assert!(matches!(verify(planned, answered).error(), Some(QueryError::ShardCountMismatch { .. })));
+    }
+
+    #[test]
+    fn a_sound_block_of_another_partition_version_or_address_is_damage() {
+        let (planned_all, mut answered) = whole();
+        answered.blocks[1] = answered.blocks[0].clone();
+        assert!(matches!(verify(planned_all, answered).error(), Some(QueryError::BlockDamaged { .. })));
+
+        let (planned_all, mut answered) = whole();
+        answered.blocks[1][0].address.max_ts = Timestamp::from_nanos(8);
+        assert!(matches!(verify(planned_all, answered).error(), Some(QueryError::BlockDamaged { .. })));
+
+        let (mut planned_all, answered) = whole();
+        let other = LayoutVersion { revision: 9, nonce: 5 };
+        planned_all.iter_mut().for_each(|planned| planned.partition.version = other);
+        let verdict = verify(planned_all, answered);
+        assert_eq!(verdict.other_version, Some(LayoutVersion { revision: 3, nonce: 5 }));
+        assert!(matches!(verdict.error(), Some(QueryError::BlockDamaged { .. })));
+    }
+}

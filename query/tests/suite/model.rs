@@ -176,10 +176,10 @@ impl Run {
                 let of = other["tags"].get("region").and_then(Value::as_str).unwrap_or_default();
                 other["id"] == one["id"] && of == region
             };
-            let newest = all.iter().filter(same).next_back().unwrap();
+            let newest = all.iter().rfind(same).unwrap();
             let found = self.world.get(&format!("/v1/n/events/{id}?key=k&where=region:{region}")).await.ok();
             assert_eq!(found["event"], *newest);
-            let at_ts = all.iter().filter(same).filter(|other| other["ts"] == one["ts"]).next_back().unwrap();
+            let at_ts = all.iter().filter(same).rfind(|other| other["ts"] == one["ts"]).unwrap();
             let found =
                 self.world.get(&format!("/v1/n/events/{id}?key=k&where=region:{region}&ts={}", one["ts"].as_str().unwrap())).await.ok();
             assert_eq!(found["event"], *at_ts);

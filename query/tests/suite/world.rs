@@ -69,17 +69,12 @@ impl World {
     }
 
     pub(crate) async fn over(store: Arc<dyn Store>, settings: QuerySettings) -> World {
-        World::split(store.clone(), store, settings).await
-    }
-
-    /// A world whose query tier reads through `seen` what is written to `store`.
-    pub(crate) async fn split(store: Arc<dyn Store>, seen: Arc<dyn Store>, settings: QuerySettings) -> World {
         let clock = Arc::new(ManualClock::at(Timestamp::from_nanos(NOW)));
         let seconds = |seconds: i64| Span::from_nanos(seconds * SECOND).unwrap();
         let shared = Shared { lead: seconds(10), grace: seconds(60), read_deadline: seconds(30), write_deadline: seconds(30) };
-        let catalog = Catalog::open(seen.clone(), clock.clone(), shared).await.unwrap();
+        let catalog = Catalog::open(store.clone(), clock.clone(), shared).await.unwrap();
         let registry = Registry::new();
-        let query = Query::new(seen, catalog.clone(), clock.clone(), settings, &registry).unwrap();
+        let query = Query::new(store.clone(), catalog.clone(), clock.clone(), settings, &registry).unwrap();
         World { store, catalog, clock, router: router(query), registry, ns: "n".parse().unwrap() }
     }
 
