@@ -10,6 +10,8 @@
 //! refused line is never read as a line. Work is linear in the body whatever it holds.
 
 mod cursor;
+#[cfg(test)]
+mod lines;
 mod name;
 #[cfg(test)]
 mod properties;

@@ -6,10 +6,8 @@ use braid_shared::model::{Event, FieldValue, Timestamp};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
-use super::tests::events;
+use super::tests::{NANOS, events};
 use super::*;
-
-const NANOS: LineOptions<'static> = LineOptions { precision: Precision::Nanos, id_tag: None };
 
 /// A name that the syntax can express: no newline, no backslash at its end; and none of what means
 /// something else in front of a line.
