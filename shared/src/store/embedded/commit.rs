@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes};
-use fjall::{Database, Keyspace, PersistMode};
+use fjall::{AbstractTree, Database, Keyspace, PersistMode};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::failure;
@@ -22,6 +22,13 @@ use crate::store::{Document, EncodedBlock, StoreError, StoreErrorKind, Swap};
 
 /// How often an idle committer looks whether the engine still takes writes.
 const IDLE: Duration = Duration::from_secs(1);
+/// Memtables that may wait to be flushed. fjall stops writers at 4, and for ever if its flushing
+/// thread has died; so the committer waits first, and looks whether it has.
+const SEALED_MAX: usize = 3;
+/// Runs of the first level from which on the committer waits; fjall's own brakes come at 20.
+const RUNS_MAX: usize = 18;
+/// Between two looks while waiting for the engine.
+const WAIT: Duration = Duration::from_millis(2);
 
 /// What every commit carries first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +96,7 @@ pub(super) struct Committer {
     pub(super) metrics: Metrics,
     pub(super) last: Mark,
     pub(super) bytes_max: usize,
+    pub(super) memtable_bytes: u64,
 }
 
 /// What one commit will write: for each key its value, or that it goes.
@@ -137,8 +145,27 @@ impl Committer {
         }
     }
 
+    /// Seals a memtable that is full. fjall leaves that to its worker, which may be busy for
+    /// seconds, while the memtable grows without a bound; here writers wait instead.
+    fn make_room(&self) -> Result<(), StoreError> {
+        let tree = &self.keyspace.tree;
+        if tree.active_memtable().size() < self.memtable_bytes {
+            return Ok(());
+        }
+        while tree.sealed_memtable_count() >= SEALED_MAX || tree.l0_run_count() >= RUNS_MAX {
+            self.look();
+            self.state.running()?;
+            std::thread::sleep(WAIT);
+        }
+        self.keyspace.rotate_memtable().map(drop).map_err(|error| {
+            let halted = failure::halted(self.state.path(), &error);
+            self.state.halt(halted.clone());
+            halted
+        })
+    }
+
     fn commit(&mut self, commands: Vec<Command>) {
-        if let Err(error) = self.state.writable() {
+        if let Err(error) = self.state.writable().and_then(|()| self.make_room()) {
             commands.into_iter().for_each(|command| answer(command.reply, Err(error.clone())));
             return;
         }

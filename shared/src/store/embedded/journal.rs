@@ -59,7 +59,6 @@ fn list(engine: &Path) -> Result<Vec<PathBuf>, OpenError> {
 
 fn check_one(path: &Path, newest: bool, nonce: u64, last: &mut Option<Mark>) -> Result<(), OpenError> {
     let file = File::open(path).map_err(OpenError::io(path))?;
-    let length = file.metadata().map_err(OpenError::io(path))?.len();
     let mut reader = BufReader::with_capacity(1 << 18, file);
     let mut sound = 0;
     while let Some(found) = read_commit(&mut reader).map_err(OpenError::io(path))? {
@@ -67,18 +66,18 @@ fn check_one(path: &Path, newest: bool, nonce: u64, last: &mut Option<Mark>) -> 
         check_order(path, found.mark, nonce, last)?;
     }
     reader.seek(SeekFrom::Start(sound)).map_err(OpenError::io(path))?;
-    let mut tail = Vec::new();
-    reader.read_to_end(&mut tail).map_err(OpenError::io(path))?;
-    // The file is made longer than what is in it; what was never written reads as zeros.
-    let Some(written) = tail.iter().rposition(|byte| *byte != 0) else { return Ok(()) };
+    let tail = written(&mut reader).map_err(OpenError::io(path))?;
+    if tail.is_empty() {
+        return Ok(());
+    }
     let at = |what: &str| OpenError::damaged(path, format!("{what} at byte {sound}"));
     if !newest {
         return Err(at("a commit that was acknowledged does not read"));
     }
-    if later_commit(&tail[..=written], nonce) {
+    if later_commit(&tail, nonce) {
         return Err(at("a commit that was acknowledged, since others follow it, does not read"));
     }
-    tracing::warn!(file = %path.display(), at = sound, bytes = written + 1, length, "dropped the torn end of a journal, which was never acknowledged");
+    tracing::warn!(file = %path.display(), at = sound, bytes = tail.len(), "dropped the torn end of a journal, which was never acknowledged");
     cut(path, sound).map_err(OpenError::io(path))
 }
 
@@ -93,6 +92,25 @@ fn check_order(path: &Path, mark: Option<Mark>, nonce: u64, last: &mut Option<Ma
     }
     *last = Some(mark);
     Ok(())
+}
+
+/// What follows, up to the last byte that is not zero: a journal's file is made longer than what
+/// is in it, and what was never written reads as zeros.
+fn written(from: &mut impl Read) -> io::Result<Vec<u8>> {
+    let (mut tail, mut zeros, mut buffer) = (Vec::new(), 0, vec![0; 1 << 16]);
+    loop {
+        let part = match from.read(&mut buffer)? {
+            0 => return Ok(tail),
+            bytes => &buffer[..bytes],
+        };
+        let Some(last) = part.iter().rposition(|byte| *byte != 0) else {
+            zeros += part.len();
+            continue;
+        };
+        tail.resize(tail.len() + zeros, 0);
+        tail.extend_from_slice(&part[..=last]);
+        zeros = part.len() - last - 1;
+    }
 }
 
 fn cut(path: &Path, length: u64) -> io::Result<()> {

@@ -51,7 +51,7 @@ const ROOM_BYTES_MAX: usize = 1 << 30;
 /// Settings of an embedded store.
 #[derive(Clone, Debug)]
 pub struct EmbeddedOptions {
-    /// Size at which a memtable is flushed, bytes; up to five may be in memory.
+    /// Size at which a memtable is flushed, bytes; up to four may be in memory.
     pub memtable_bytes: usize,
     /// Block cache, bytes.
     pub cache_bytes: usize,
@@ -72,12 +72,12 @@ pub struct EmbeddedOptions {
 impl Default for EmbeddedOptions {
     fn default() -> Self {
         EmbeddedOptions {
-            memtable_bytes: 24 * MIB,
-            cache_bytes: 48 * MIB,
+            memtable_bytes: 16 * MIB,
+            cache_bytes: 32 * MIB,
             journal_bytes: 128 * MIB,
-            queue_bytes: 32 * MIB,
-            commit_bytes: 12 * MIB,
-            page_bytes: 8 * MIB,
+            queue_bytes: 24 * MIB,
+            commit_bytes: 8 * MIB,
+            page_bytes: 4 * MIB,
             reserve_bytes: 128 * MIB as u64,
             registry: Registry::new(),
         }
@@ -128,6 +128,7 @@ impl EmbeddedStore {
             metrics: Metrics::new(&options.registry).map_err(registering)?,
             last,
             bytes_max: options.commit_bytes,
+            memtable_bytes: options.memtable_bytes as u64,
         };
         let room_bytes = options.queue_bytes.clamp(CHANGE_BYTES_MIN, ROOM_BYTES_MAX);
         let (queue, commands) = mpsc::channel();
@@ -195,7 +196,8 @@ fn open_engine(path: &Path, options: &EmbeddedOptions) -> fjall::Result<Engine> 
         // One worker: of two, fjall lets the first do nothing but hand compactions back, at full speed.
         .worker_threads(1)
         .open()?;
-    let memtable_bytes = options.memtable_bytes as u64;
+    // Far above what the committer lets a memtable grow to: it seals them itself.
+    let memtable_bytes = 8 * options.memtable_bytes as u64;
     let separation = KvSeparationOptions::default().separation_threshold(SEPARATE_BYTES);
     let keyspace = database
         .keyspace("braid", || KeyspaceCreateOptions::default().max_memtable_size(memtable_bytes).with_kv_separation(Some(separation)))?;

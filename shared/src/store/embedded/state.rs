@@ -31,12 +31,15 @@ impl State {
         }
     }
 
+    /// Whether the engine still takes writes.
+    pub(super) fn running(&self) -> Result<(), StoreError> {
+        self.halted.get().map_or(Ok(()), |why| Err(why.clone()))
+    }
+
     /// Whether a write may be tried. A full disk is found here, before the engine finds it: it
     /// would not take another write until a restart, and here it does once there is room.
     pub(super) fn writable(&self) -> Result<(), StoreError> {
-        if let Some(why) = self.halted.get() {
-            return Err(why.clone());
-        }
+        self.running()?;
         match rustix::fs::statvfs(&self.path) {
             Ok(disk) if disk.f_bavail.saturating_mul(disk.f_frsize) < self.reserve => {
                 let message = format!("less than {} MiB are free below {}", self.reserve >> 20, self.path.display());

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
+use fjall::AbstractTree;
 use tempfile::TempDir;
 
 use super::*;
@@ -207,6 +208,17 @@ async fn a_byte_that_rotted_anywhere_under_acknowledged_commits_is_an_error_nami
 }
 
 #[tokio::test]
+async fn a_journal_cut_within_its_last_record_opens() {
+    let dir = temp();
+    let store = open(&dir).unwrap();
+    append(&store, 0..10).await;
+    store.close();
+    let (path, end) = journal(&dir);
+    OpenOptions::new().write(true).open(&path).unwrap().set_len(end - 5).unwrap();
+    assert_eq!(ids(&open(&dir).unwrap()).await, (0..10).collect::<Vec<_>>());
+}
+
+#[tokio::test]
 async fn a_scan_of_damaged_files_is_an_error_never_a_shorter_answer() {
     let dir = temp();
     let options = || EmbeddedOptions { memtable_bytes: 64 * 1024, cache_bytes: 0, reserve_bytes: 0, ..EmbeddedOptions::default() };
@@ -230,7 +242,7 @@ async fn a_scan_of_damaged_files_is_an_error_never_a_shorter_answer() {
 }
 
 #[tokio::test]
-async fn journals_stay_bounded_while_documents_lie_idle_beside_busy_blocks() {
+async fn journals_and_memtables_stay_bounded_while_documents_lie_idle_beside_busy_blocks() {
     let dir = temp();
     let options = EmbeddedOptions { memtable_bytes: 2 * MIB, reserve_bytes: 0, ..EmbeddedOptions::default() };
     let store = EmbeddedStore::open(&dir.path().join("data"), options).unwrap();
@@ -238,6 +250,8 @@ async fn journals_stay_bounded_while_documents_lie_idle_beside_busy_blocks() {
     for round in 0..80 {
         let blocks = (0..16).map(|id| block(&place(), round, round, id, vec![7; 200_000])).collect();
         store.append(blocks).await.unwrap();
+        let tree = &store.engine().unwrap().keyspace.tree;
+        assert!(tree.active_memtable().size() < 6 * MIB as u64 && tree.sealed_memtable_count() <= 3);
     }
     let journals = store.engine().unwrap().database.journal_count();
     assert!(journals <= 3, "{journals} journals of 64 MiB for 256 MB written");
