@@ -18,6 +18,27 @@ const MANTISSA_BITS: u32 = 52;
 const MANTISSA: u64 = (1 << MANTISSA_BITS) - 1;
 const EXPONENT_MAX: u32 = 0x7ff;
 
+/// Doubles that are summed as integers together: 2^12.
+const TOGETHER_MAX: usize = 1 << 12;
+/// Exponents this far apart leave room in 127 bits: 53 of a mantissa, 12 of carries.
+const SPREAD_MAX: u32 = 127 - (MANTISSA_BITS + 1) - 12;
+
+/// The exponent as it stands in the bits.
+fn exponent(value: f64) -> u32 {
+    (value.to_bits() >> MANTISSA_BITS) as u32 & EXPONENT_MAX
+}
+
+/// The mantissa with the implicit bit.
+fn mantissa(value: f64) -> u64 {
+    (value.to_bits() & MANTISSA) | u64::from(exponent(value) != 0) << MANTISSA_BITS
+}
+
+/// A double as a multiple of what the lowest bit of one with exponent `least` is worth.
+fn aligned(value: f64, least: u32) -> i128 {
+    let magnitude = i128::from(mantissa(value)) << exponent(value).max(1).saturating_sub(least);
+    if value.is_sign_negative() { -magnitude } else { magnitude }
+}
+
 /// A sum without error.
 #[derive(Clone, Debug)]
 pub struct ExactSum {
@@ -37,22 +58,45 @@ impl Default for ExactSum {
 impl ExactSum {
     /// Adds a double.
     pub fn add(&mut self, value: f64) {
-        let bits = value.to_bits();
-        let exponent = (bits >> MANTISSA_BITS) as u32 & EXPONENT_MAX;
-        if exponent == EXPONENT_MAX {
-            self.unbounded = true;
-            return;
+        match exponent(value) {
+            EXPONENT_MAX => self.unbounded = true,
+            exponent => self.add_bits(mantissa(value), exponent.max(1) - 1, value.is_sign_negative()),
         }
-        let implicit = u64::from(exponent != 0) << MANTISSA_BITS;
-        self.add_bits((bits & MANTISSA) | implicit, exponent.max(1) - 1, value.is_sign_negative());
+    }
+
+    /// Adds doubles. Where their exponents lie near each other, which is usual, they are summed as
+    /// one 128-bit integer first: several times faster, and as exact.
+    pub fn add_all(&mut self, values: &[f64]) {
+        for values in values.chunks(TOGETHER_MAX) {
+            let mut exponents = (EXPONENT_MAX, 0);
+            for value in values {
+                let exponent = exponent(*value);
+                // Zeros add nothing; subnormals share the exponent of the least normal numbers.
+                let least = if *value == 0.0 { EXPONENT_MAX } else { exponent.max(1) };
+                exponents = (exponents.0.min(least), exponents.1.max(exponent));
+            }
+            let (least, greatest) = exponents;
+            if greatest < EXPONENT_MAX && greatest.saturating_sub(least) <= SPREAD_MAX {
+                self.add_wide(values.iter().map(|value| aligned(*value, least)).sum(), least - 1);
+            } else {
+                values.iter().for_each(|value| self.add(*value));
+            }
+        }
     }
 
     /// Adds an integer.
     pub fn add_int(&mut self, value: i128) {
+        self.add_wide(value, LOWEST_EXPONENT);
+    }
+
+    /// Adds an integer whose lowest bit stands at `position`; one that is not zero fits below the top.
+    fn add_wide(&mut self, value: i128, position: u32) {
         let magnitude = value.unsigned_abs();
         for part in 0..4 {
-            let bits = (magnitude >> (part * CHUNK_BITS)) as u64 & LOW;
-            self.add_bits(bits, LOWEST_EXPONENT + part * CHUNK_BITS, value < 0);
+            match (magnitude >> (part * CHUNK_BITS)) as u64 & LOW {
+                0 => {}
+                bits => self.add_bits(bits, position + part * CHUNK_BITS, value < 0),
+            }
         }
     }
 
@@ -212,6 +256,19 @@ mod tests {
             prop_assert_eq!(right.value().to_bits(), whole.to_bits());
             values.sort_by(f64::total_cmp);
             prop_assert_eq!(sum(&values).to_bits(), whole.to_bits());
+        }
+
+        #[test]
+        fn many_at_once_are_as_exact_as_one_by_one(
+            near in proptest::collection::vec(-1.0e6..1.0e6, 0..30),
+            any in proptest::collection::vec(any::<f64>().prop_filter("finite", |v| v.is_finite()), 0..3),
+            tiny in proptest::collection::vec(prop_oneof![Just(0.0), Just(-0.0), Just(5e-324), Just(-f64::MIN_POSITIVE)], 0..4),
+        ) {
+            for values in [near.clone(), tiny.clone(), [near, any, tiny].concat()] {
+                let mut at_once = ExactSum::default();
+                at_once.add_all(&values);
+                prop_assert_eq!(at_once.value().to_bits(), sum(&values).to_bits());
+            }
         }
 
         #[test]

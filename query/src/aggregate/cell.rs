@@ -64,8 +64,7 @@ impl Cell {
 
     fn add_doubles(&mut self, values: &[f64], keep: bool) {
         self.numbers += values.len() as u64;
-        let sum = self.doubles.get_or_insert_default();
-        values.iter().for_each(|value| sum.add(*value));
+        self.doubles.get_or_insert_default().add_all(values);
         let by = |a: &&f64, b: &&f64| a.total_cmp(b);
         self.reach(values.iter().min_by(by).copied().map(Number::F64), values.iter().max_by(by).copied().map(Number::F64));
         if keep {
@@ -81,7 +80,7 @@ impl Cell {
         match numbers {
             NumberStats::F64 { min, max, sum } => {
                 let exact = self.doubles.get_or_insert_default();
-                sum.iter().for_each(|part| exact.add(*part));
+                exact.add_all(sum);
                 self.reach(Some(Number::F64(*min)), Some(Number::F64(*max)));
             }
             NumberStats::I64 { min, max, sum } => {

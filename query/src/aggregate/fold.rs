@@ -1,12 +1,13 @@
 //! The fold: one partition's verified blocks into cells, by columns; then cells into rows.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use braid_shared::block::{Block, Column, Presence, Projection, Table, Values};
 use braid_shared::model::TimeRange;
 
-use super::groups::{Groups, NO_GROUP};
+use super::groups::{Groups, NO_GROUP, row_of};
 use super::{Job, PERCENTILE_VALUES_MAX, TooLarge};
 use crate::error::QueryError;
 use crate::json;
@@ -108,7 +109,7 @@ impl Fold {
         let passing = job.spec.filter.passing(table);
         let columns = table.columns.iter().filter(|column| !column.tag && Some(&column.name) == job.spec.field.as_ref());
         if job.keeps_values() {
-            let values: usize = columns.clone().filter(|column| is_numeric(column)).map(|column| values_of(column, table)).sum();
+            let values: usize = columns.clone().filter(|column| is_numeric(column)).map(|column| column.values.len()).sum();
             let rows = passing.as_ref().map_or(table.ts.len(), |passing| passing.iter().filter(|passes| **passes).count());
             let values = values.min(rows);
             if job.values_kept.fetch_add(values, Ordering::Relaxed) + values > PERCENTILE_VALUES_MAX {
@@ -134,36 +135,66 @@ impl Fold {
         }
         for column in columns {
             for (step, rows) in job.steps.runs(&table.ts) {
-                let values = match &column.presence {
-                    Presence::All => rows,
-                    Presence::Rows(present) => {
-                        let before = |end: usize| present.partition_point(|row| (*row as usize) < end);
-                        before(rows.start)..before(rows.end)
-                    }
-                };
-                cells[step].add(&column.values, values, keep);
+                cells[step].add(&column.values, values_in(column, &rows), keep);
             }
         }
     }
 
-    /// Row by row into the group of each.
+    /// Into the group of each row: per step, the values of each group are gathered, then added at once.
     fn add_rows<'a>(&mut self, job: &Job, table: &Table, columns: impl Iterator<Item = &'a Column>, groups: &[u32]) {
-        let keep = job.keeps_values();
         if job.spec.field.is_none() {
-            for (group, ts) in groups.iter().zip(&table.ts).filter(|(group, _)| **group != NO_GROUP) {
-                self.groups.cells(*group)[job.steps.index(*ts)].count += 1;
+            for (step, rows) in job.steps.runs(&table.ts) {
+                let grouped = groups[rows].iter().filter(|group| **group != NO_GROUP);
+                grouped.for_each(|group| self.groups.cells(*group)[step].count += 1);
             }
             return;
         }
         for column in columns {
-            for i in 0..values_of(column, table) {
-                let row = match &column.presence {
-                    Presence::All => i,
-                    Presence::Rows(rows) => rows[i] as usize,
-                };
-                if groups[row] != NO_GROUP {
-                    self.groups.cells(groups[row])[job.steps.index(table.ts[row])].add(&column.values, i..i + 1, keep);
+            let steps = job.steps.runs(&table.ts).map(|(step, rows)| (step, values_in(column, &rows)));
+            match &column.values {
+                Values::F64(values) => self.add_grouped(job, column, values, Values::F64, steps, groups),
+                Values::I64(values) => self.add_grouped(job, column, values, Values::I64, steps, groups),
+                Values::U64(values) => self.add_grouped(job, column, values, Values::U64, steps, groups),
+                Values::Bool(_) | Values::Str(_) | Values::Dict(..) => {
+                    for (step, values) in steps {
+                        let grouped = values.map(|i| groups[row_of(column, i)]).filter(|group| *group != NO_GROUP);
+                        grouped.for_each(|group| self.groups.cells(group)[step].count += 1);
+                    }
                 }
+            }
+        }
+    }
+
+    fn add_grouped<T: Copy>(
+        &mut self,
+        job: &Job,
+        column: &Column,
+        values: &[T],
+        wrap: fn(Vec<T>) -> Values,
+        steps: impl Iterator<Item = (usize, Range<usize>)>,
+        groups: &[u32],
+    ) {
+        let mut gathered: Vec<Vec<T>> = Vec::new();
+        let mut touched = Vec::new();
+        for (step, range) in steps {
+            for i in range {
+                let group = groups[row_of(column, i)];
+                if group == NO_GROUP {
+                    continue;
+                }
+                if gathered.len() <= group as usize {
+                    gathered.resize_with(group as usize + 1, Vec::new);
+                }
+                let values_of_group = &mut gathered[group as usize];
+                if values_of_group.is_empty() {
+                    touched.push(group);
+                }
+                values_of_group.push(values[i]);
+            }
+            for group in touched.drain(..) {
+                let values = std::mem::take(&mut gathered[group as usize]);
+                let count = values.len();
+                self.groups.cells(group)[step].add(&wrap(values), 0..count, job.keeps_values());
             }
         }
     }
@@ -206,15 +237,19 @@ fn alone(blocks: &[Block]) -> Vec<bool> {
     alone
 }
 
-fn is_numeric(column: &Column) -> bool {
-    matches!(column.values, Values::F64(_) | Values::I64(_) | Values::U64(_))
+/// Which of a column's values belong to `rows`.
+fn values_in(column: &Column, rows: &Range<usize>) -> Range<usize> {
+    match &column.presence {
+        Presence::All => rows.clone(),
+        Presence::Rows(present) => {
+            let before = |end: usize| present.partition_point(|row| (*row as usize) < end);
+            before(rows.start)..before(rows.end)
+        }
+    }
 }
 
-fn values_of(column: &Column, table: &Table) -> usize {
-    match &column.presence {
-        Presence::All => table.ts.len(),
-        Presence::Rows(rows) => rows.len(),
-    }
+fn is_numeric(column: &Column) -> bool {
+    matches!(column.values, Values::F64(_) | Values::I64(_) | Values::U64(_))
 }
 
 fn write_group(tags: &[String], name: &[Option<String>], out: &mut Vec<u8>) {
