@@ -3,7 +3,7 @@
 //! Pure. An empty value asks for events whose tag is empty or absent, as in InfluxDB and
 //! Prometheus; placement treats the two alike.
 
-use braid_shared::block::{Column, Presence, Strings, Table, Values};
+use braid_shared::block::{Column, Presence, Table, Values};
 
 /// Conditions on tags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,44 +70,24 @@ fn restrict(passing: &mut [bool], table: &Table, tag: &str, value: &str) {
     passing.iter_mut().zip(equal).for_each(|(passing, equal)| *passing &= equal);
 }
 
-/// The i-th string.
-pub fn text_at(strings: &Strings, i: usize) -> &str {
-    let start = if i == 0 { 0 } else { strings.ends[i - 1] as usize };
-    // Block decoding checked that these bytes are UTF-8 and cut between characters.
-    std::str::from_utf8(&strings.bytes[start..strings.ends[i] as usize]).unwrap_or_default()
-}
-
 /// The string of the i-th value of a column; `None` for a column of another type.
 pub fn text_of(column: &Column, i: usize) -> Option<&str> {
     match &column.values {
-        Values::Str(strings) => Some(text_at(strings, i)),
-        Values::Dict(strings, codes) => Some(text_at(strings, codes[i] as usize)),
+        Values::Str(strings) => Some(strings.get(i)),
+        Values::Dict(strings, codes) => Some(strings.get(codes[i] as usize)),
         _ => None,
-    }
-}
-
-/// Where a row's value stands among a column's values.
-pub fn place_of(column: &Column, row: usize) -> Option<usize> {
-    match &column.presence {
-        Presence::All => Some(row),
-        Presence::Rows(rows) => rows.binary_search(&(row as u32)).ok(),
     }
 }
 
 /// A row's value of a tag.
 pub fn tag_of<'a>(table: &'a Table, tag: &str, row: usize) -> Option<&'a str> {
     let mut columns = table.columns.iter().filter(|column| column.tag && column.name == tag);
-    columns.find_map(|column| text_of(column, place_of(column, row)?))
+    columns.find_map(|column| text_of(column, column.index_of(row as u32)?))
 }
 
 /// Every string of a column with its row, in order.
 pub fn for_each_text<'a>(column: &'a Column, mut each: impl FnMut(usize, &'a str)) {
-    let count = match &column.values {
-        Values::Str(strings) => strings.ends.len(),
-        Values::Dict(_, codes) => codes.len(),
-        _ => 0,
-    };
-    for i in 0..count {
+    for i in 0..column.values.len() {
         let row = match &column.presence {
             Presence::All => i,
             Presence::Rows(rows) => rows[i] as usize,
@@ -120,6 +100,8 @@ pub fn for_each_text<'a>(column: &'a Column, mut each: impl FnMut(usize, &'a str
 
 #[cfg(test)]
 mod tests {
+    use braid_shared::block::Strings;
+
     use super::*;
 
     #[test]

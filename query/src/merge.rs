@@ -12,7 +12,7 @@ use braid_shared::model::{TimeRange, Timestamp};
 
 use crate::cursor::Position;
 use crate::error::QueryError;
-use crate::filter::{Filter, place_of, tag_of, text_at};
+use crate::filter::{Filter, tag_of};
 use crate::json;
 use crate::plan::Order;
 use crate::verify::Verified;
@@ -151,7 +151,9 @@ impl Rows {
     /// Whether partition `a` comes before `b`.
     fn before(&self, a: usize, b: usize) -> bool {
         let (a, b) = (&self.parts[a], &self.parts[b]);
-        let by_place = a.place(a.head(self.order)).cmp(&b.place(b.head(self.order)));
+        let (row_a, row_b) = (a.head(self.order), b.head(self.order));
+        // Times alone nearly always decide.
+        let by_place = a.table.ts[row_a].cmp(&b.table.ts[row_b]).then_with(|| a.place(row_a).cmp(&b.place(row_b)));
         by_place == if self.order == Order::Asc { Ordering::Less } else { Ordering::Greater }
     }
 
@@ -189,7 +191,7 @@ impl Part {
     /// The last row with this id that passes.
     fn last_with(&self, id: &str) -> Option<usize> {
         let passes = |row: usize| self.passing.as_ref().is_none_or(|passing| passing[row]);
-        (0..self.table.ts.len()).rev().find(|row| text_at(&self.table.ids, *row) == id && passes(*row))
+        (0..self.table.ts.len()).rev().find(|row| self.table.ids.bytes_at(*row) == id.as_bytes() && passes(*row))
     }
 
     /// Leaves behind what lies before or at `after`, and what the filter refuses in front.
@@ -242,7 +244,7 @@ impl Part {
     /// What a row is ordered by.
     fn place(&self, row: usize) -> (i64, &str, &str, Option<&str>) {
         let tag = self.shard_tag.as_ref().and_then(|tag| tag_of(&self.table, tag, row));
-        (self.table.ts[row], &self.key, text_at(&self.table.ids, row), tag)
+        (self.table.ts[row], &self.key, self.table.ids.get(row), tag)
     }
 
     fn position(&self, row: usize) -> Position {
@@ -255,7 +257,7 @@ impl Part {
         out.extend_from_slice(b"{\"key\":");
         json::put(out, &*self.key);
         out.extend_from_slice(b",\"id\":");
-        json::put(out, text_at(&self.table.ids, row));
+        json::put(out, self.table.ids.get(row));
         out.extend_from_slice(b",\"ts\":");
         json::put_time(out, Timestamp::from_nanos(self.table.ts[row]));
         out.extend_from_slice(b",\"fields\":{");
@@ -269,7 +271,7 @@ impl Part {
         let start = out.len();
         for label in labels {
             let column = &self.table.columns[label.column];
-            let Some(i) = place_of(column, row) else { continue };
+            let Some(i) = column.index_of(row as u32) else { continue };
             if out.len() > start {
                 out.push(b',');
             }

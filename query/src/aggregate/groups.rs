@@ -50,7 +50,7 @@ impl Groups {
     /// The group of every row of a table; [`NO_GROUP`] where `passing` says no.
     pub(super) fn of_rows(&mut self, table: &Table, tags: &[String], passing: Option<&[bool]>) -> Result<Vec<u32>, TooLarge> {
         let passes = |row: usize| passing.is_none_or(|passing| passing[row]);
-        let codes: Vec<Vec<u32>> = tags.iter().map(|tag| self.codes(table, tag, &passes)).collect();
+        let codes: Vec<Vec<u32>> = tags.iter().map(|tag| self.codes(table, tag, passes)).collect();
         let mut groups = Vec::with_capacity(table.ts.len());
         let mut before: Option<(SmallVec<[u32; 4]>, u32)> = None;
         for row in 0..table.ts.len() {
