@@ -35,7 +35,7 @@ fn bad_rows() -> Vec<(Vec<u8>, &'static str)> {
         (raw(r#"{"key":"k","fields":{"a":1,"a":1}}"#), "duplicate_name"),
         (raw(r#"{"key":"k","tags":{"a":"1","\u0061":"1"},"fields":{"a":1}}"#), "duplicate_name"),
         (b"{\"key\":\"k\",\"fields\":{\"a\":\"\xff\"}}".to_vec(), "invalid_utf8"),
-        (raw(r#"{"key":"k","fields":{"a":"\ud800"}}"#), "invalid_utf8"),
+        (raw(r#"{"key":"k","fields":{"a":"\ud800"}}"#), "event_malformed"),
         (of(json!({"key": 5})), "type_invalid"),
         (of(json!({"fields": [1]})), "type_invalid"),
         (of(json!({"fields": {"a": null}})), "type_invalid"),

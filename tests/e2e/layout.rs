@@ -164,7 +164,7 @@ fn a_layout_that_has_not_begun_can_be_withdrawn_and_one_that_has_can_not() {
     let version = far["version"].to_string();
     let withdraw = |version: &str| client.delete(&query(&path, &[("key", KEY), ("version", version)]));
     assert!((200..300).contains(&withdraw(&version).status));
-    withdraw("0").expect_problem(409, "layout_conflict");
+    withdraw("0").expect_problem(409, "layout_immutable");
     withdraw("999999").expect_problem(404, "layout_not_found");
     let list = client.read(&query(&path, &[("key", KEY)]));
     let state = list["layouts"]

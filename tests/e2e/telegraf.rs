@@ -145,10 +145,9 @@ fn plain(text: &str) -> String {
     text.replace('\\', "")
 }
 
-/// A field's value; these inputs gather numbers only.
+/// A field's value; these inputs gather numbers only. Read by the same reader as the answers, whose
+/// floats may be off by their last bit.
 fn number(text: &str) -> Value {
-    match text.strip_suffix(['i', 'u']) {
-        Some(integer) => Value::from(integer.parse::<i64>().expect("an integer")),
-        None => Value::from(text.parse::<f64>().expect("a number")),
-    }
+    let read: Value = serde_json::from_str(text.trim_end_matches(['i', 'u'])).expect("a number");
+    if text.ends_with(['i', 'u']) { read } else { Value::from(read.as_f64().expect("a number")) }
 }

@@ -89,7 +89,8 @@ pub(crate) struct Row {
 }
 
 impl Question {
-    /// The rows that answer it: without events, those of an ungrouped question are there all the same.
+    /// The rows that answer it: each step of each group that has events, with the field or without; one group where
+    /// none was asked for, though it be empty.
     pub(crate) fn rows(&self, reference: &Reference, key: &str) -> Vec<Row> {
         let events = reference.events(key, self.from, self.to, &self.wanted);
         let with_field: Vec<&Value> =
@@ -97,7 +98,7 @@ impl Question {
         let groups: BTreeSet<String> = if self.group_by.is_empty() {
             [self.group(&Value::Null)].into()
         } else {
-            with_field.iter().map(|event| self.group(event)).collect()
+            events.iter().map(|event| self.group(event)).collect()
         };
         let mut rows = Vec::new();
         for (start, end) in self.steps() {
