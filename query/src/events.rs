@@ -104,7 +104,7 @@ impl Events {
 pub async fn page(query: Arc<Query>, ask: EventsAsked, limit: usize) -> Result<Page, QueryError> {
     let hint = Hint::of(&ask.asked);
     let mut events = Events::open(query.clone(), ask, hint.width(&query)).await?;
-    let (mut out, mut given, mut walked) = (Vec::new(), 0, 0);
+    let (mut out, mut given, mut walked) = (Vec::new(), 0, 0_i64);
     while given < limit && out.len() < PAGE_BYTES_MAX {
         let Some(part) = events.read().await? else { break };
         if given > 0 && !events.rows.is_empty() {
@@ -114,7 +114,7 @@ pub async fn page(query: Arc<Query>, ask: EventsAsked, limit: usize) -> Result<P
         let portion = Portion { rows: limit - given, bytes: PAGE_BYTES_MAX.saturating_sub(out.len()).max(1), separator: b',' };
         let here = events.give(portion, &mut out);
         given += here;
-        walked += needed(length(part.range), here, found);
+        walked = needed(length(part.range), here, found).saturating_add(walked);
         if here * 4 < limit - given {
             events.reader.grow(part.bytes);
         }

@@ -90,6 +90,7 @@ impl Server {
             .args(["--listen", &self.address, "--data-dir"])
             .arg(self.data_dir())
             .args(&self.flags)
+            .env("RUST_BACKTRACE", "0")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)
