@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::clock::{nanos, now_ms};
 use crate::http::{Client, JSON, NDJSON, query, segment};
 use crate::read::{all_events, by_id, text};
-use crate::server::{Server, until};
+use crate::server::{Server, Stop, until};
 
 const NS: &str = "layouts";
 const KEY: &str = "hot";
@@ -79,11 +79,12 @@ fn four_ten_three_under_a_writer_and_a_reader_loses_nothing_and_doubles_nothing(
     let client = server.client();
     let (written, stop) = (Written::default(), AtomicBool::new(false));
     let changes = std::thread::scope(|scope| {
+        let guard = Stop(&stop);
         let writer = scope.spawn(|| write(client, &written, &stop));
         until("the writer has begun", || written.latest.load(Ordering::Relaxed) > 0);
         let reader = scope.spawn(|| read(client, &written, &stop));
         let changes = [change(client, &written, 10), change(client, &written, 3)];
-        stop.store(true, Ordering::Relaxed);
+        drop(guard);
         writer.join().expect("the writer is content");
         assert!(reader.join().expect("the reader is content") > 0);
         changes

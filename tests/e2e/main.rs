@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod clock;
+mod compaction;
 mod crash;
 mod flights;
 mod group_commit;
