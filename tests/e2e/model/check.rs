@@ -1,5 +1,7 @@
 //! Every read of the HTTP API, asked at random and held against the reference.
 
+use std::collections::BTreeSet;
+
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
@@ -33,6 +35,7 @@ impl Life {
             self.check_aggregate(key);
         }
         self.check_layouts(key);
+        self.check_explain(key);
     }
 
     /// The whole key: ascending, descending, in pages, as a stream.
@@ -174,6 +177,30 @@ impl Life {
         let prefixed = client.read(&query(&format!("/v1/{NS}/keys"), &[("prefix", "a key")]));
         let expected: Vec<_> = self.reference.keys().into_iter().filter(|key| key.starts_with("a key")).collect();
         assert_eq!(prefixed["keys"], json!(expected));
+        self.check_broadcast();
+    }
+
+    /// A read without a key: every key's events in one order, marked as what it is.
+    fn check_broadcast(&self) {
+        let path = query(&format!("/v1/{NS}/events"), &[("prefix", ""), ("limit", "10000")]);
+        let answer = self.server.client().read(&path);
+        assert_eq!(answer["broadcast"], true, "{answer}");
+        let mut expected: Vec<Value> = KEYS.iter().flat_map(|key| self.reference.events(key, i64::MIN, i64::MAX, &Vec::new())).collect();
+        expected.sort_by_key(|event| (nanos(&text(&event["ts"])), text(&event["key"]), text(&event["id"])));
+        assert_eq!(answer["events"], json!(expected), "in order of time, key and id");
+    }
+
+    /// The plan of a read names the shards that the read then asks.
+    fn check_explain(&mut self, key: &str) {
+        let (from, to) = self.range(key);
+        let (from, to) = (rfc3339(from), rfc3339(to));
+        let parameters = [("key", key), ("from", &*from), ("to", &*to)];
+        let plan = self.server.client().read(&query(&format!("/v1/{NS}/explain"), &parameters));
+        let read = self.server.client().read(&query(&format!("/v1/{NS}/events"), &[&parameters[..], &[("limit", "10000")]].concat()));
+        let partitions = plan["partitions"].as_array().expect("partitions");
+        assert!(partitions.iter().all(|part| part["suffix"].as_u64() < part["shards"].as_u64()), "{plan}");
+        let shards: BTreeSet<String> = partitions.iter().map(|part| format!("{} {}", part["version"], part["suffix"])).collect();
+        assert_eq!(read["shards"], json!({"planned": shards.len(), "answered": shards.len()}), "{parameters:?}: {plan}");
     }
 
     /// Every layout that was published is listed as it was, and where it stands.
