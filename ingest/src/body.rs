@@ -17,6 +17,7 @@ use braid_shared::limits::{REQUEST_BYTES_MAX, REQUEST_DECODED_BYTES_MAX};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 
+use crate::fault::Fault;
 use decompress::{Encoding, decompress};
 
 /// How long a body may stand still before it is given up.
@@ -35,23 +36,6 @@ const INLINE_BYTES_MAX: usize = 4 * 1024;
 const LINGER_BYTES_MAX: usize = 16 * REQUEST_BYTES_MAX;
 const LINGER_MAX: Duration = Duration::from_secs(10);
 
-/// Why a request was refused whole.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{detail}")]
-pub struct BodyFault {
-    /// Stable code (docs/ERRORS.md).
-    pub code: &'static str,
-    /// What is wrong, for a person.
-    pub detail: String,
-}
-
-impl BodyFault {
-    /// A body that can't be taken apart.
-    pub fn malformed(detail: impl Into<String>) -> BodyFault {
-        BodyFault { code: codes::BODY_MALFORMED, detail: detail.into() }
-    }
-}
-
 /// Reads a body to its end and undoes its `Content-Encoding`. Gives up after `idle_max` without a
 /// byte (normally [`BODY_IDLE_MAX`]). `room` is told, before memory is taken, how many bytes the
 /// body is about to hold in all, and may refuse.
@@ -59,8 +43,8 @@ pub async fn read_body(
     headers: &HeaderMap,
     mut body: Body,
     idle_max: Duration,
-    mut room: impl FnMut(usize) -> Result<(), BodyFault>,
-) -> Result<Bytes, BodyFault> {
+    mut room: impl FnMut(usize) -> Result<(), Fault>,
+) -> Result<Bytes, Fault> {
     let sent = match Encoding::of(headers) {
         Ok(encoding) => receive(&mut body, idle_max, &mut room).await.map(|sent| (encoding, sent)),
         Err(fault) => Err(fault),
@@ -84,7 +68,7 @@ pub(crate) fn discard(headers: &HeaderMap, body: Body) {
 }
 
 /// The bytes as sent. What announces itself as too large is refused before a byte is read.
-async fn receive(body: &mut Body, idle_max: Duration, room: &mut impl FnMut(usize) -> Result<(), BodyFault>) -> Result<Bytes, BodyFault> {
+async fn receive(body: &mut Body, idle_max: Duration, room: &mut impl FnMut(usize) -> Result<(), Fault>) -> Result<Bytes, Fault> {
     let announced = body.size_hint().lower();
     if announced > REQUEST_BYTES_MAX as u64 {
         return Err(too_large(REQUEST_BYTES_MAX, "as sent"));
@@ -107,15 +91,15 @@ async fn receive(body: &mut Body, idle_max: Duration, room: &mut impl FnMut(usiz
     Ok(whole.freeze())
 }
 
-fn within_limit(only: Bytes) -> Result<Bytes, BodyFault> {
+fn within_limit(only: Bytes) -> Result<Bytes, Fault> {
     if only.len() > REQUEST_BYTES_MAX { Err(too_large(REQUEST_BYTES_MAX, "as sent")) } else { Ok(only) }
 }
 
 /// The next bytes, of which there is at least one; `None` at the end.
-async fn next_chunk(body: &mut Body, idle_max: Duration) -> Result<Option<Bytes>, BodyFault> {
+async fn next_chunk(body: &mut Body, idle_max: Duration) -> Result<Option<Bytes>, Fault> {
     let next = async {
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| BodyFault::malformed(format!("the body broke off: {error}")))?;
+            let frame = frame.map_err(|error| malformed(format!("the body broke off: {error}")))?;
             // Trailers end a body and mean nothing here.
             if let Ok(data) = frame.into_data()
                 && !data.is_empty()
@@ -127,13 +111,13 @@ async fn next_chunk(body: &mut Body, idle_max: Duration) -> Result<Option<Bytes>
     };
     tokio::time::timeout(idle_max, next).await.unwrap_or_else(|_| {
         let detail = format!("no byte of the body arrived for {} s", idle_max.as_secs_f64());
-        Err(BodyFault { code: codes::REQUEST_TIMEOUT, detail })
+        Err(Fault::new(codes::REQUEST_TIMEOUT, detail))
     })
 }
 
 /// Decompresses into what room there is; where that is too little, again into more. A body seldom
 /// holds more than [`ROOM_FACTOR`] times its size, and many small ones must not claim the most.
-async fn decode(encoding: Encoding, sent: Bytes, mut room: impl FnMut(usize) -> Result<(), BodyFault>) -> Result<Bytes, BodyFault> {
+async fn decode(encoding: Encoding, sent: Bytes, mut room: impl FnMut(usize) -> Result<(), Fault>) -> Result<Bytes, Fault> {
     if encoding == Encoding::Identity {
         return Ok(sent);
     }
@@ -149,14 +133,14 @@ async fn decode(encoding: Encoding, sent: Bytes, mut room: impl FnMut(usize) -> 
     }
 }
 
-async fn decompressed(encoding: Encoding, sent: Bytes, bytes_max: usize) -> Result<Bytes, BodyFault> {
+async fn decompressed(encoding: Encoding, sent: Bytes, bytes_max: usize) -> Result<Bytes, Fault> {
     if sent.len() <= INLINE_BYTES_MAX {
         return decompress(encoding, &sent, bytes_max);
     }
     let work = tokio::task::spawn_blocking(move || decompress(encoding, &sent, bytes_max));
     work.await.unwrap_or_else(|error| {
         tracing::error!(%error, "decompression did not finish");
-        Err(BodyFault { code: codes::INTERNAL, detail: "the body could not be decompressed".to_owned() })
+        Err(Fault::new(codes::INTERNAL, "the body could not be decompressed"))
     })
 }
 
@@ -173,6 +157,10 @@ async fn linger(mut body: Body) {
     let _ = tokio::time::timeout(LINGER_MAX, drain).await;
 }
 
-fn too_large(bytes_max: usize, when: &str) -> BodyFault {
-    BodyFault { code: codes::BODY_TOO_LARGE, detail: format!("the body has more than {bytes_max} bytes {when}") }
+fn too_large(bytes_max: usize, when: &str) -> Fault {
+    Fault::new(codes::BODY_TOO_LARGE, format!("the body has more than {bytes_max} bytes {when}"))
+}
+
+fn malformed(detail: impl Into<String>) -> Fault {
+    Fault::new(codes::BODY_MALFORMED, detail)
 }

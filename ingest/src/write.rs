@@ -72,14 +72,19 @@ pub(crate) async fn write(ingest: &Ingest, request: Write<'_>) -> Result<Written
             return Err(fault);
         }
     };
-    let room = |bytes| Ok(reservation.grow_to(bytes)?);
+    let room = |bytes| reservation.grow_to(bytes);
     let body = read_body(request.headers, request.body, ingest.settings.body_idle_max, room).await?;
     reservation.shrink_to(body.len());
     let received = ingest.clock.now();
     let mut batch = request.format.decode(&body, received)?;
     check_count(&batch)?;
+    // What rows take beside the body counts too while they wait for the catalog; a request that
+    // asks for more than all there is has to be alone.
+    reservation.grow_to((body.len() + batch.bytes()).min(ingest.settings.inflight_bytes_max))?;
     let made = complete(&mut batch, received, &ingest.ids);
     let timelines = admit(&request.ns, &mut batch, received, &ingest.catalog, ingest.settings.auto_create).await?;
+    // The rows that wait take about what the body did.
+    reservation.shrink_to(body.len());
     let waiting = match timelines {
         Some(timelines) => Some(ingest.coalescer.submit(&batch, &route(&request.ns, &batch, &timelines), reservation)?),
         None => None,
@@ -106,7 +111,7 @@ fn check_count(batch: &Batch<'_>) -> Result<(), Fault> {
 impl Format<'_> {
     fn decode<'b>(&self, body: &'b [u8], received: Timestamp) -> Result<Batch<'b>, Fault> {
         match *self {
-            Format::Json { format, precision } => Ok(decode_json(body, format, precision)?),
+            Format::Json { format, precision } => decode_json(body, format, precision),
             Format::Lines { precision, id_tag } => {
                 let mut batch = line_protocol::decode(body, &LineOptions { precision, id_tag })?;
                 // As in InfluxDB: of a line without a time, whatever its id.

@@ -56,6 +56,8 @@ codes! {
     BODY_TOO_LARGE = "body_too_large";
     /// More events than a request may have.
     TOO_MANY_EVENTS = "too_many_events";
+    /// More fields and tags than a request may have.
+    TOO_MANY_VALUES = "too_many_values";
     /// An unknown content type.
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type";
     /// An unknown content encoding.

@@ -14,6 +14,8 @@ pub const STRING_BYTES_MAX: usize = 16 * 1024;
 pub const EVENT_BYTES_MAX: usize = 64 * 1024;
 /// Most events of one request.
 pub const REQUEST_EVENTS_MAX: usize = 10_000;
+/// Most fields and tags of one request, all its events together.
+pub const REQUEST_VALUES_MAX: usize = 1_000_000;
 /// Largest request body as sent, bytes.
 pub const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Largest request body after decompression, bytes.

@@ -7,7 +7,8 @@ use braid_shared::codes;
 use bytes::Bytes;
 use flate2::bufread::MultiGzDecoder;
 
-use super::{BodyFault, too_large};
+use super::{malformed, too_large};
+use crate::fault::Fault;
 
 /// Largest zstd window, as a power of two: 8 MiB, what RFC 9659 allows in HTTP. It is memory that a
 /// frame's header claims.
@@ -23,7 +24,7 @@ pub(super) enum Encoding {
 
 impl Encoding {
     /// Reads `Content-Encoding`. More than one encoding on top of each other is not taken.
-    pub(super) fn of(headers: &HeaderMap) -> Result<Encoding, BodyFault> {
+    pub(super) fn of(headers: &HeaderMap) -> Result<Encoding, Fault> {
         let mut encoding = Encoding::Identity;
         for value in headers.get_all(header::CONTENT_ENCODING) {
             for name in value.to_str().map_err(|_| unsupported("which is not ASCII"))?.split(',').map(str::trim) {
@@ -37,7 +38,7 @@ impl Encoding {
         Ok(encoding)
     }
 
-    fn of_name(name: &str) -> Result<Encoding, BodyFault> {
+    fn of_name(name: &str) -> Result<Encoding, Fault> {
         match &*name.to_ascii_lowercase() {
             "" | "identity" => Ok(Encoding::Identity),
             "gzip" | "x-gzip" => Ok(Encoding::Gzip),
@@ -55,13 +56,13 @@ impl Encoding {
     }
 }
 
-fn unsupported(what: &str) -> BodyFault {
+fn unsupported(what: &str) -> Fault {
     let detail = format!("the body is encoded {what}; it may be encoded once, with gzip or zstd");
-    BodyFault { code: codes::UNSUPPORTED_ENCODING, detail }
+    Fault::new(codes::UNSUPPORTED_ENCODING, detail)
 }
 
 /// The whole content of every gzip member or zstd frame. One byte past `bytes_max` ends the work.
-pub(super) fn decompress(encoding: Encoding, sent: &Bytes, bytes_max: usize) -> Result<Bytes, BodyFault> {
+pub(super) fn decompress(encoding: Encoding, sent: &Bytes, bytes_max: usize) -> Result<Bytes, Fault> {
     let plain = match encoding {
         Encoding::Identity => return Ok(sent.clone()),
         Encoding::Gzip => read_bounded(MultiGzDecoder::new(&**sent), bytes_max),
@@ -69,10 +70,10 @@ pub(super) fn decompress(encoding: Encoding, sent: &Bytes, bytes_max: usize) -> 
     };
     match plain {
         // Neither format knows a stream of nothing: even empty content has a header.
-        _ if sent.is_empty() => Err(BodyFault::malformed(format!("the body is empty; {} content has a header", encoding.name()))),
+        _ if sent.is_empty() => Err(malformed(format!("the body is empty; {} content has a header", encoding.name()))),
         Ok(plain) if plain.len() > bytes_max => Err(too_large(bytes_max, "after decompression")),
         Ok(plain) => Ok(plain.into()),
-        Err(error) => Err(BodyFault::malformed(format!("the body is cut, corrupt or not {}: {error}", encoding.name()))),
+        Err(error) => Err(malformed(format!("the body is cut, corrupt or not {}: {error}", encoding.name()))),
     }
 }
 

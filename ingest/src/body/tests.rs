@@ -43,7 +43,7 @@ fn chunked(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Body {
     Body::from_stream(chunks.map(Ok::<_, Infallible>))
 }
 
-async fn read(encoding: &str, body: impl Into<Body>) -> Result<Bytes, BodyFault> {
+async fn read(encoding: &str, body: impl Into<Body>) -> Result<Bytes, Fault> {
     read_body(&encoded(encoding), body.into(), IDLE, |_| Ok(())).await
 }
 
@@ -53,9 +53,7 @@ async fn code_of(encoding: &str, body: impl Into<Body>) -> &'static str {
 
 #[tokio::test]
 async fn room_is_asked_for_before_memory_is_taken_and_may_be_refused() {
-    let full = |bytes_max| {
-        move |bytes| if bytes <= bytes_max { Ok(()) } else { Err(BodyFault { code: codes::OVERLOADED, detail: String::new() }) }
-    };
+    let full = |bytes_max| move |bytes| if bytes <= bytes_max { Ok(()) } else { Err(Fault::new(codes::OVERLOADED, "")) };
     let bomb = gzip(&vec![0; 8 * 1024 * 1024]);
     let read = async |encoding, body: Body, bytes_max| read_body(&encoded(encoding), body, IDLE, full(bytes_max)).await;
     assert_eq!(read("gzip", bomb.clone().into(), 1 << 20).await.unwrap_err().code, codes::OVERLOADED);

@@ -11,19 +11,20 @@ mod scalar;
 mod tests;
 
 use braid_shared::codes;
-use braid_shared::limits::{JSON_DEPTH_MAX, REQUEST_EVENTS_MAX};
-use braid_shared::model::{Batch, Precision, RowFault};
+use braid_shared::limits::JSON_DEPTH_MAX;
+use braid_shared::model::{Batch, Precision};
 use serde::de::{Deserialize, IgnoredAny};
 
-use crate::body::BodyFault;
-use event::{Fault, Parts, Refusal, read_event};
+use super::{check_events, check_values};
+use crate::fault::Fault;
+use event::{Parts, Refusal, read_event};
 
 pub use media_type::JsonFormat;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Decodes a body into rows. Integer times are in `precision`.
-pub fn decode_json(body: &[u8], format: JsonFormat, precision: Precision) -> Result<Batch<'_>, BodyFault> {
+pub fn decode_json(body: &[u8], format: JsonFormat, precision: Precision) -> Result<Batch<'_>, Fault> {
     let text = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body);
     let lookahead = text.len();
     let mut decoder = Decoder { text, at: 0, line: 1, line_end: 0, events: 0, lookahead, precision, batch: Batch::default() };
@@ -54,12 +55,12 @@ struct Decoder<'a> {
 
 impl<'a> Decoder<'a> {
     /// Every line that is not blank is one event.
-    fn lines(&mut self) -> Result<(), BodyFault> {
+    fn lines(&mut self) -> Result<(), Fault> {
         while self.skip_space() {
             let (index, line) = (self.begin_event()?, self.line);
             let text = self.rest_of_line();
             match self.read(text) {
-                Ok((parts, taken)) if is_blank(&text[taken..]) => self.push(parts, index, line),
+                Ok((parts, taken)) if is_blank(&text[taken..]) => self.push(parts, index, line)?,
                 Ok((parts, taken)) => self.refuse(Some(parts), trailing(taken), index, line),
                 Err(refusal) => self.refuse(None, explain(text, refusal), index, line),
             }
@@ -69,16 +70,16 @@ impl<'a> Decoder<'a> {
     }
 
     /// An array if it begins like one, else objects one after another.
-    fn sniff(&mut self) -> Result<(), BodyFault> {
+    fn sniff(&mut self) -> Result<(), Fault> {
         if !self.skip_space() {
-            return Err(BodyFault::malformed("the body holds no event"));
+            return Err(malformed("the body holds no event"));
         }
         if self.text[self.at] == b'[' { self.array() } else { self.objects() }
     }
 
     /// Elements of a sound array fail one by one; the first sign that the array itself is broken
     /// refuses it whole.
-    fn array(&mut self) -> Result<(), BodyFault> {
+    fn array(&mut self) -> Result<(), Fault> {
         self.at += 1;
         let mut open = self.skip_space() && self.text[self.at] != b']';
         while open {
@@ -97,13 +98,13 @@ impl<'a> Decoder<'a> {
         if self.skip_space() { Err(self.broken_array("characters follow the array", self.at)) } else { Ok(()) }
     }
 
-    fn element(&mut self) -> Result<(), BodyFault> {
+    fn element(&mut self) -> Result<(), Fault> {
         let index = self.begin_event()?;
         self.skip_space();
         let rest = &self.text[self.at..];
         match self.read(rest) {
             Ok((parts, taken)) => {
-                self.push(parts, index, 0);
+                self.push(parts, index, 0)?;
                 self.at += taken;
             }
             Err(refusal) => {
@@ -118,15 +119,15 @@ impl<'a> Decoder<'a> {
 
     /// Objects one after another, in whatever lines. What stands whole on its line is settled
     /// there; only an object that goes on past it is looked for in the lines that follow.
-    fn objects(&mut self) -> Result<(), BodyFault> {
+    fn objects(&mut self) -> Result<(), Fault> {
         while self.skip_space() {
             let (index, line) = (self.begin_event()?, self.line);
             let text = self.rest_of_line();
             match self.read(text) {
-                Ok((parts, taken)) => self.settle(Ok(parts), taken, index, line),
+                Ok((parts, taken)) => self.settle(Ok(parts), taken, index, line)?,
                 Err(refusal) => match skip_value(text) {
-                    (end, Ok(())) => self.settle(Err(explain(&text[..end], refusal)), end, index, line),
-                    (_, Err(error)) if error.is_eof() && text[0] == b'{' => self.object_over_lines(index, line),
+                    (end, Ok(())) => self.settle(Err(explain(&text[..end], refusal)), end, index, line)?,
+                    (_, Err(error)) if error.is_eof() && text[0] == b'{' => self.object_over_lines(index, line)?,
                     (_, Err(_)) => {
                         self.refuse(None, explain(text, refusal), index, line);
                         self.at = self.line_end;
@@ -139,7 +140,7 @@ impl<'a> Decoder<'a> {
 
     /// An object that goes on past its line. If it turns out broken, it costs its own line and
     /// those after it that do not begin an object.
-    fn object_over_lines(&mut self, index: u32, line: u32) {
+    fn object_over_lines(&mut self, index: u32, line: u32) -> Result<(), Fault> {
         let rest = &self.text[self.at..self.text.len().min(self.at + self.lookahead)];
         let (end, sound) = skip_value(rest);
         let Err(error) = sound else {
@@ -155,31 +156,30 @@ impl<'a> Decoder<'a> {
             self.rest_of_line();
             self.at = self.line_end;
         }
+        Ok(())
     }
 
     /// Keeps or refuses what ends `taken` bytes on. Space or another object may follow it; anything
     /// else is part of the mistake, up to the end of the line.
-    fn settle(&mut self, outcome: Result<Parts<'a>, Fault>, taken: usize, index: u32, line: u32) {
+    fn settle(&mut self, outcome: Result<Parts<'a>, Fault>, taken: usize, index: u32, line: u32) -> Result<(), Fault> {
         self.advance(taken);
         let after = self.rest_of_line();
         let follows = after.iter().copied().find(|byte| !is_space(*byte));
         let clean = matches!(follows, None | Some(b'{'));
         match outcome {
-            Ok(parts) if clean => self.push(parts, index, line),
+            Ok(parts) if clean => self.push(parts, index, line)?,
             Ok(parts) => self.refuse(Some(parts), trailing(taken), index, line),
             Err(fault) => self.refuse(None, fault, index, line),
         }
         if !clean {
             self.at = self.line_end;
         }
+        Ok(())
     }
 
     /// Counts an event before anything is kept of it.
-    fn begin_event(&mut self) -> Result<u32, BodyFault> {
-        if self.events == REQUEST_EVENTS_MAX {
-            let detail = format!("a request may hold at most {REQUEST_EVENTS_MAX} events");
-            return Err(BodyFault { code: codes::TOO_MANY_EVENTS, detail });
-        }
+    fn begin_event(&mut self) -> Result<u32, Fault> {
+        check_events(self.events)?;
         self.events += 1;
         Ok(self.events as u32 - 1)
     }
@@ -188,16 +188,17 @@ impl<'a> Decoder<'a> {
         read_event(text, self.precision, &mut self.batch)
     }
 
-    fn push(&mut self, parts: Parts<'a>, index: u32, line: u32) {
+    fn push(&mut self, parts: Parts<'a>, index: u32, line: u32) -> Result<(), Fault> {
         let row = parts.into_row(index, line);
         self.batch.rows.push(row);
+        check_values(&self.batch)
     }
 
     fn refuse(&mut self, parts: Option<Parts<'a>>, fault: Fault, index: u32, line: u32) {
         if let Some(parts) = parts {
             parts.take_back(&mut self.batch);
         }
-        self.batch.faults.push(RowFault { index, line, code: fault.code, detail: fault.detail });
+        self.batch.faults.push(fault.of_row(index, line));
     }
 
     /// Moves to the next byte that is not space; false at the end.
@@ -231,11 +232,11 @@ impl<'a> Decoder<'a> {
         &self.text[self.at..self.line_end]
     }
 
-    fn broken_array(&self, why: &str, at: usize) -> BodyFault {
+    fn broken_array(&self, why: &str, at: usize) -> Fault {
         let before = &self.text[..at.min(self.text.len())];
         let line = memchr::memchr_iter(b'\n', before).count() + 1;
         let column = before.len() - memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1) + 1;
-        BodyFault::malformed(format!("the JSON array is broken at line {line}, column {column}: {why}; nothing of it was stored"))
+        malformed(format!("the JSON array is broken at line {line}, column {column}: {why}; nothing of it was stored"))
     }
 }
 
@@ -276,6 +277,10 @@ fn is_too_deep(text: &[u8]) -> bool {
         }
         depth > JSON_DEPTH_MAX
     })
+}
+
+fn malformed(detail: impl Into<String>) -> Fault {
+    Fault::new(codes::BODY_MALFORMED, detail)
 }
 
 fn trailing(taken: usize) -> Fault {

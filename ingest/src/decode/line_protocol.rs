@@ -21,13 +21,12 @@ mod series;
 mod tests;
 mod value;
 
-use braid_shared::codes;
-use braid_shared::limits::REQUEST_EVENTS_MAX;
-use braid_shared::model::{Batch, Precision, RowFault};
+use braid_shared::model::{Batch, Precision};
 use memchr::{memchr, memchr_iter, memchr2};
 
-use crate::body::BodyFault;
-use cursor::{Cursor, Fault, string_end};
+use super::{check_events, check_values};
+use crate::fault::Fault;
+use cursor::{Cursor, string_end};
 use row::read_row;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -43,7 +42,7 @@ pub struct LineOptions<'o> {
 
 /// Decodes a body into rows. A line without a timestamp has no time yet: the lines of one request
 /// share the time of receipt.
-pub fn decode<'a>(body: &'a [u8], options: &LineOptions<'_>) -> Result<Batch<'a>, BodyFault> {
+pub fn decode<'a>(body: &'a [u8], options: &LineOptions<'_>) -> Result<Batch<'a>, Fault> {
     let body = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body);
     let mut lines = Lines { cursor: Cursor::new(body), line: 1, events: 0, batch: Batch::default() };
     while lines.find_row() {
@@ -77,11 +76,8 @@ impl<'a> Lines<'a> {
     }
 
     /// Reads the row at hand, good or bad, and moves past it.
-    fn read(&mut self, options: &LineOptions<'_>) -> Result<(), BodyFault> {
-        if self.events as usize == REQUEST_EVENTS_MAX {
-            let detail = format!("a request may hold at most {REQUEST_EVENTS_MAX} events");
-            return Err(BodyFault { code: codes::TOO_MANY_EVENTS, detail });
-        }
+    fn read(&mut self, options: &LineOptions<'_>) -> Result<(), Fault> {
+        check_events(self.events as usize)?;
         let (start, index, line) = (self.cursor.at, self.events, self.line);
         self.events += 1;
         self.cursor.validate();
@@ -89,14 +85,15 @@ impl<'a> Lines<'a> {
         let end = match read_row(&mut self.cursor, options, &mut self.batch) {
             Ok(row) => {
                 self.batch.rows.push(row.numbered(index, line));
+                check_values(&self.batch)?;
                 line_end(self.cursor.bytes, self.cursor.at)
             }
             Err(fault) => {
                 self.batch.fields.truncate(fields);
                 self.batch.tags.truncate(tags);
                 let end = row_end(self.cursor.bytes, start);
-                let Fault { code, detail } = self.cursor.encoding_fault(start, end).unwrap_or(fault);
-                self.batch.faults.push(RowFault { index, line, code, detail });
+                let fault = self.cursor.encoding_fault(start, end).unwrap_or(fault);
+                self.batch.faults.push(fault.of_row(index, line));
                 end
             }
         };

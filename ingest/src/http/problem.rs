@@ -18,7 +18,7 @@ pub(super) fn status(code: &str) -> StatusCode {
         codes::BODY_MALFORMED | codes::INVALID_PARAMETER | codes::NAMESPACE_INVALID => StatusCode::BAD_REQUEST,
         codes::NAMESPACE_NOT_FOUND => StatusCode::NOT_FOUND,
         codes::REQUEST_TIMEOUT => StatusCode::REQUEST_TIMEOUT,
-        codes::BODY_TOO_LARGE | codes::TOO_MANY_EVENTS => StatusCode::PAYLOAD_TOO_LARGE,
+        codes::BODY_TOO_LARGE | codes::TOO_MANY_EVENTS | codes::TOO_MANY_VALUES => StatusCode::PAYLOAD_TOO_LARGE,
         codes::UNSUPPORTED_MEDIA_TYPE | codes::UNSUPPORTED_ENCODING => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         codes::OVERLOADED
         | codes::LAYOUT_STALE

@@ -6,11 +6,17 @@ use std::io::Write;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use braid_shared::codes;
-use braid_shared::limits::{FIELDS_MAX, ID_BYTES_MAX, KEY_BYTES_MAX, REQUEST_BYTES_MAX, REQUEST_EVENTS_MAX, STRING_BYTES_MAX, TAGS_MAX};
+use braid_shared::limits::{
+    FIELDS_MAX, ID_BYTES_MAX, KEY_BYTES_MAX, REQUEST_BYTES_MAX, REQUEST_EVENTS_MAX, REQUEST_VALUES_MAX, STRING_BYTES_MAX, TAGS_MAX,
+};
+use braid_shared::model::Precision;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::{Server, event, server};
+use super::{NOW, Server, event, seconds, server, server_with};
+use crate::IngestSettings;
+use crate::admit::admit;
+use crate::decode::json::{JsonFormat, decode_json};
 
 const EVENTS: &str = "/v1/shop/events";
 
@@ -128,6 +134,47 @@ async fn bodies_that_are_too_large_cut_or_bombs() {
     let over = vec![b' '; REQUEST_BYTES_MAX + 1];
     refused_whole(&server, post(EVENTS, ("x", "y"), over), 413, codes::BODY_TOO_LARGE).await;
     assert_eq!(server.ingest.metrics.inflight_bytes.get(), 0);
+}
+
+/// Events of as many fields as one may have, each of few bytes.
+fn wide(events: usize) -> String {
+    let fields: Vec<String> = (0..FIELDS_MAX).map(|i| format!("\"{i}\":1")).collect();
+    format!("{{\"key\":\"k\",\"fields\":{{{}}}}}\n", fields.join(",")).repeat(events)
+}
+
+#[tokio::test]
+async fn a_small_body_of_too_many_values_is_refused_whole() {
+    let server = server().await;
+    let body = gzip(wide(REQUEST_VALUES_MAX / FIELDS_MAX + 1).as_bytes());
+    assert!(body.len() < 1024 * 1024, "{}", body.len());
+    refused_whole(&server, post(EVENTS, ("content-encoding", "gzip"), body), 413, codes::TOO_MANY_VALUES).await;
+    assert_eq!(server.ingest.metrics.inflight_bytes.get(), 0);
+}
+
+#[tokio::test]
+async fn what_values_take_beside_the_body_counts_as_in_flight() {
+    let body = wide(20);
+    let server = server_with(IngestSettings { inflight_bytes_max: 4 * body.len(), ..IngestSettings::default() }).await;
+    let answer = server.post(EVENTS, body.clone()).await;
+    assert_eq!(answer.status, StatusCode::OK, "alone, a request may take all there is");
+    server.store.hold();
+    let (held, begun) = (server.post_in_background(EVENTS, event("k", "a", 1)), server.store.tried.lock().unwrap().len());
+    server.store.begun(begun + 1).await;
+    let answer = server.post(EVENTS, body).await;
+    assert_eq!((answer.status, answer.code()), (StatusCode::SERVICE_UNAVAILABLE, codes::OVERLOADED));
+    server.store.let_go(2);
+    assert_eq!(held.await.unwrap().status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_clock_set_back_after_times_were_checked_is_worth_another_try() {
+    let server = server().await;
+    let body = event("k", "a", -25);
+    let mut batch = decode_json(body.as_bytes(), JsonFormat::Sniff, Precision::Millis).unwrap();
+    let checked_at = NOW.saturating_add(seconds(20));
+    let refused = admit(&"shop".parse().unwrap(), &mut batch, checked_at, &server.catalog, true).await.unwrap_err();
+    assert_eq!(refused.code, codes::LAYOUT_STALE);
+    assert_eq!(batch.faults, [], "no fault of the row's");
 }
 
 #[tokio::test]

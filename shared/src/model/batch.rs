@@ -11,7 +11,7 @@ pub enum BatchValue<'a> {
     /// A number or boolean, or a string that stands in the body as it is.
     Plain(ValueRef<'a>),
     /// A string that had to be unescaped.
-    Unescaped(String),
+    Unescaped(Box<str>),
 }
 
 impl BatchValue<'_> {
@@ -23,6 +23,9 @@ impl BatchValue<'_> {
         }
     }
 }
+
+// A request holds up to a million of these.
+const _: () = assert!(size_of::<BatchValue<'_>>() == 24);
 
 /// The rows of one request and the faults of those that were refused while decoding.
 #[derive(Debug, Default)]
@@ -70,6 +73,19 @@ pub struct RowFault {
 }
 
 impl<'a> Batch<'a> {
+    /// Fields and tags of all rows.
+    pub fn values(&self) -> usize {
+        self.fields.len() + self.tags.len()
+    }
+
+    /// Memory that rows, fields and tags take beside the body, bytes; strings that had to be
+    /// unescaped are left out, being shorter than they stand in the body.
+    pub fn bytes(&self) -> usize {
+        self.rows.capacity() * size_of::<Row<'_>>()
+            + self.fields.capacity() * size_of::<(Cow<'_, str>, BatchValue<'_>)>()
+            + self.tags.capacity() * size_of::<(Cow<'_, str>, Cow<'_, str>)>()
+    }
+
     /// Fields of a row.
     pub fn fields_of(&self, row: &Row<'a>) -> &[(Cow<'a, str>, BatchValue<'a>)] {
         &self.fields[row.fields.start as usize..row.fields.end as usize]

@@ -15,6 +15,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visi
 use serde_json::value::RawValue;
 
 use super::scalar;
+use crate::fault::Fault;
 
 /// Up to this many names are compared pair by pair; more are sorted.
 const PAIRWISE_NAMES_MAX: usize = 16;
@@ -22,18 +23,6 @@ const PAIRWISE_NAMES_MAX: usize = 16;
 const NAME_SHOWN_MAX: usize = 64;
 /// What a number or boolean counts towards the size of its event, bytes.
 const NUMBER_BYTES: usize = 8;
-
-/// What is wrong with an event.
-pub(super) struct Fault {
-    pub(super) code: &'static str,
-    pub(super) detail: String,
-}
-
-impl Fault {
-    pub(super) fn new(code: &'static str, detail: impl Into<String>) -> Fault {
-        Fault { code, detail: detail.into() }
-    }
-}
 
 /// Why no event was read.
 pub(super) enum Refusal {

@@ -12,7 +12,8 @@ use braid_shared::model::batch::BatchValue;
 use braid_shared::model::time::TimeError;
 use braid_shared::model::{Precision, Timestamp, ValueRef};
 
-use super::event::{Fault, short};
+use super::event::short;
+use crate::fault::Fault;
 
 /// A field's value.
 pub(super) fn field_value<'a>(text: &'a str, name: &str) -> Result<BatchValue<'a>, Fault> {
@@ -36,7 +37,7 @@ fn string_value<'a>(text: &'a str, name: &str) -> Result<BatchValue<'a>, Fault> 
     }
     Ok(match string {
         Cow::Borrowed(string) => BatchValue::Plain(ValueRef::Str(string)),
-        Cow::Owned(string) => BatchValue::Unescaped(string),
+        Cow::Owned(string) => BatchValue::Unescaped(string.into()),
     })
 }
 

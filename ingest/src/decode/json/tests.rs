@@ -4,6 +4,9 @@ mod body;
 mod event;
 mod properties;
 
+use braid_shared::limits::{FIELDS_MAX, REQUEST_EVENTS_MAX, REQUEST_VALUES_MAX};
+use braid_shared::model::RowFault;
+
 use super::*;
 
 const GOOD: &str = r#"{"key":"good","value":1}"#;

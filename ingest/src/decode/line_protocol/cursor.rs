@@ -6,26 +6,14 @@
 use braid_shared::codes;
 use memchr::memchr2;
 
+use crate::fault::Fault;
+
 /// Bytes of a name or value that an error repeats.
 const SHOWN_CHARS_MAX: usize = 64;
 
-/// Why one row is refused.
-#[derive(Debug)]
-pub(super) struct Fault {
-    /// Stable code.
-    pub(super) code: &'static str,
-    /// What is wrong, for a person.
-    pub(super) detail: String,
-}
-
-impl Fault {
-    pub(super) fn new(code: &'static str, detail: impl Into<String>) -> Fault {
-        Fault { code, detail: detail.into() }
-    }
-
-    pub(super) fn malformed(detail: impl Into<String>) -> Fault {
-        Fault::new(codes::EVENT_MALFORMED, detail)
-    }
+/// A row that is not line protocol.
+pub(super) fn malformed(detail: impl Into<String>) -> Fault {
+    Fault::new(codes::EVENT_MALFORMED, detail)
 }
 
 /// A place in a body.

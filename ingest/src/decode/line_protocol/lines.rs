@@ -1,7 +1,7 @@
 //! Where lines begin and end, and what a broken one costs its neighbours: nothing.
 
 use braid_shared::codes;
-use braid_shared::limits::REQUEST_EVENTS_MAX;
+use braid_shared::limits::{FIELDS_MAX, REQUEST_EVENTS_MAX, REQUEST_VALUES_MAX};
 use braid_shared::model::FieldValue;
 
 use super::decode;
@@ -25,6 +25,15 @@ fn a_request_of_too_many_lines_is_refused_whole() {
     let batch = batch(most.as_bytes());
     assert_eq!((batch.rows.len(), batch.faults.len()), (REQUEST_EVENTS_MAX - 1, 1));
     assert_eq!(decode((most + "bad").as_bytes(), &NANOS).unwrap_err().code, codes::TOO_MANY_EVENTS);
+}
+
+#[test]
+fn a_request_of_too_many_values_is_refused_whole() {
+    let values: Vec<String> = (0..FIELDS_MAX - 1).map(|i| format!("{i}=1")).collect();
+    let line = format!("m,t=v {}\n", values.join(","));
+    let most = line.repeat(REQUEST_VALUES_MAX / FIELDS_MAX);
+    assert_eq!(batch(most.as_bytes()).values(), REQUEST_VALUES_MAX / FIELDS_MAX * FIELDS_MAX);
+    assert_eq!(decode((most + &line).as_bytes(), &NANOS).unwrap_err().code, codes::TOO_MANY_VALUES);
 }
 
 #[test]

@@ -6,7 +6,8 @@
 
 use std::borrow::Cow;
 
-use super::cursor::{Cursor, Fault};
+use super::cursor::Cursor;
+use crate::fault::Fault;
 
 const SEPARATOR: u8 = 1;
 const EQUALS: u8 = 2;

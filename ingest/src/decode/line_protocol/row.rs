@@ -11,9 +11,10 @@ use braid_shared::model::batch::BatchValue;
 use braid_shared::model::{Batch, Precision, Row, Timestamp, ValueRef};
 
 use super::LineOptions;
-use super::cursor::{Cursor, Fault, shown};
+use super::cursor::{Cursor, malformed, shown};
 use super::name::{KEY_OR_VALUE, MEASUREMENT};
 use super::series::series_id;
+use crate::fault::Fault;
 
 /// What a number or boolean counts towards the size of its event, bytes.
 const NUMBER_BYTES: usize = 8;
@@ -50,7 +51,7 @@ pub(super) fn read_row<'a>(cursor: &mut Cursor<'a>, options: &LineOptions<'_>, b
 fn measurement<'a>(cursor: &mut Cursor<'a>) -> Result<Cow<'a, str>, Fault> {
     let key = cursor.name(MEASUREMENT)?;
     if key.is_empty() {
-        return Err(Fault::malformed("the measurement is missing"));
+        return Err(malformed("the measurement is missing"));
     }
     within(key, "the measurement", KEY_BYTES_MAX, codes::KEY_TOO_LONG)
 }
@@ -67,19 +68,19 @@ fn tags<'a>(cursor: &mut Cursor<'a>, batch: &mut Batch<'a>) -> Result<&'a str, F
     match cursor.peek() {
         Some(b' ') if cursor.at < start => Ok(""),
         Some(b' ') => cursor.text(start, cursor.at),
-        Some(b'=') => Err(Fault::malformed("an equals sign in a tag's value needs a backslash")),
-        _ => Err(Fault::malformed("the fields are missing")),
+        Some(b'=') => Err(malformed("an equals sign in a tag's value needs a backslash")),
+        _ => Err(malformed("the fields are missing")),
     }
 }
 
 fn tag<'a>(cursor: &mut Cursor<'a>) -> Result<(Cow<'a, str>, Cow<'a, str>), Fault> {
     let name = cursor.name(KEY_OR_VALUE)?;
     if name.is_empty() {
-        return Err(Fault::malformed("a tag's key is missing"));
+        return Err(malformed("a tag's key is missing"));
     }
     let value = if cursor.take(b'=') { cursor.name(KEY_OR_VALUE)? } else { Cow::Borrowed("") };
     if value.is_empty() && cursor.peek() != Some(b'=') {
-        return Err(Fault::malformed(format!("tag {} has no value", shown(&name))));
+        return Err(malformed(format!("tag {} has no value", shown(&name))));
     }
     let name = within(name, "a tag's key", STRING_BYTES_MAX, codes::STRING_TOO_LONG)?;
     let value = within(value, "a tag's value", STRING_BYTES_MAX, codes::STRING_TOO_LONG)?;
@@ -105,7 +106,7 @@ fn id<'a>(raw: &'a str, tags: &mut [(Cow<'a, str>, Cow<'a, str>)], id_tag: Optio
 fn fields<'a>(cursor: &mut Cursor<'a>, batch: &mut Batch<'a>) -> Result<(), Fault> {
     cursor.skip_blanks();
     if cursor.at_line_end() {
-        return Err(Fault::malformed("the fields are missing"));
+        return Err(malformed("the fields are missing"));
     }
     let first = batch.fields.len();
     loop {
@@ -122,14 +123,14 @@ fn fields<'a>(cursor: &mut Cursor<'a>, batch: &mut Batch<'a>) -> Result<(), Faul
 fn field<'a>(cursor: &mut Cursor<'a>) -> Result<(Cow<'a, str>, BatchValue<'a>), Fault> {
     let name = cursor.name(KEY_OR_VALUE)?;
     if name.is_empty() {
-        return Err(Fault::malformed("a field's key is missing"));
+        return Err(malformed("a field's key is missing"));
     }
     if !cursor.take(b'=') {
-        return Err(Fault::malformed(format!("field {} has no value", shown(&name))));
+        return Err(malformed(format!("field {} has no value", shown(&name))));
     }
     let value = cursor.value().map_err(|fault| Fault { detail: format!("field {}: {}", shown(&name), fault.detail), ..fault })?;
     if !matches!(cursor.peek(), Some(b',' | b' ')) && !cursor.at_line_end() {
-        return Err(Fault::malformed(format!("field {}: a comma, a space or the end of the line must follow its value", shown(&name))));
+        return Err(malformed(format!("field {}: a comma, a space or the end of the line must follow its value", shown(&name))));
     }
     let name = within(name, "a field's key", STRING_BYTES_MAX, codes::STRING_TOO_LONG)?;
     if value_bytes(&value) > STRING_BYTES_MAX {
@@ -155,7 +156,7 @@ fn timestamp(cursor: &mut Cursor<'_>, precision: Precision) -> Result<Option<Tim
     cursor.at += length;
     cursor.skip_blanks();
     if !cursor.at_line_end() {
-        return Err(Fault::malformed("nothing may follow the timestamp"));
+        return Err(malformed("nothing may follow the timestamp"));
     }
     let ts = token.parse().ok().and_then(|value| Timestamp::from_int(value, precision).ok());
     let out_of_range = || Fault::new(codes::TIMESTAMP_OUT_OF_RANGE, format!("{} does not fit 64-bit nanoseconds", shown(token)));

@@ -9,7 +9,8 @@ use braid_shared::codes;
 use braid_shared::model::ValueRef;
 use braid_shared::model::batch::BatchValue;
 
-use super::cursor::{Cursor, Fault, shown, string_end};
+use super::cursor::{Cursor, malformed, shown, string_end};
+use crate::fault::Fault;
 
 impl<'a> Cursor<'a> {
     /// Reads the value that follows a field's equals sign.
@@ -20,12 +21,12 @@ impl<'a> Cursor<'a> {
     /// Reads a string whose opening quote is passed.
     fn string(&mut self) -> Result<BatchValue<'a>, Fault> {
         let start = self.at;
-        let close = string_end(self.bytes, start).ok_or_else(|| Fault::malformed("a string's closing quote is missing"))?;
+        let close = string_end(self.bytes, start).ok_or_else(|| malformed("a string's closing quote is missing"))?;
         let text = self.text(start, close)?;
         self.at = close + 1;
         Ok(match memchr::memchr(b'\\', text.as_bytes()) {
             None => BatchValue::Plain(ValueRef::Str(text)),
-            Some(_) => BatchValue::Unescaped(unescape(text)),
+            Some(_) => BatchValue::Unescaped(unescape(text).into()),
         })
     }
 
@@ -37,7 +38,7 @@ impl<'a> Cursor<'a> {
         match token {
             "t" | "T" | "true" | "True" | "TRUE" => Ok(ValueRef::Bool(true)),
             "f" | "F" | "false" | "False" | "FALSE" => Ok(ValueRef::Bool(false)),
-            "" => Err(Fault::malformed("a field's value is missing")),
+            "" => Err(malformed("a field's value is missing")),
             _ => number(token),
         }
     }
@@ -74,7 +75,7 @@ fn number(token: &str) -> Result<ValueRef<'static>, Fault> {
     number.map_err(|code| match code {
         Some(code) => Fault::new(code, format!("{} does not fit its type", shown(token))),
         None if is_not_finite(token) => Fault::new(codes::NUMBER_OUT_OF_RANGE, format!("{} is not a finite number", shown(token))),
-        None => Fault::malformed(format!("{} is neither a number nor a boolean nor a quoted string", shown(token))),
+        None => malformed(format!("{} is neither a number nor a boolean nor a quoted string", shown(token))),
     })
 }
 

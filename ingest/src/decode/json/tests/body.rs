@@ -123,6 +123,21 @@ fn too_many_events_refuse_the_request() {
 }
 
 #[test]
+fn too_many_values_refuse_the_request_before_the_rest_is_read() {
+    let values: Vec<String> = (0..FIELDS_MAX).map(|i| format!("\"{i}\":1")).collect();
+    let event = format!("{{\"key\":\"k\",\"fields\":{{{}}}}}", values.join(","));
+    let most = REQUEST_VALUES_MAX / FIELDS_MAX;
+    let lines = vec![&*event; most].join("\n");
+    assert_eq!(sniff(&lines).values(), most * FIELDS_MAX);
+    let over = format!("{lines}\n{event}");
+    for format in [JsonFormat::Lines, JsonFormat::Sniff] {
+        assert_eq!(decode_json(over.as_bytes(), format, Precision::Millis).unwrap_err().code, codes::TOO_MANY_VALUES);
+    }
+    let array = format!("[{}, not read", vec![&*event; most + 1].join(","));
+    assert_eq!(body_code(array), codes::TOO_MANY_VALUES);
+}
+
+#[test]
 fn lines_that_each_open_an_object_cost_no_more_than_the_body_twice() {
     // Without a bound on looking ahead this walks 9,000 × 6 MB.
     let line = format!("{{\"fields\":{{\"{}\":\n", "x".repeat(650));
