@@ -73,11 +73,14 @@ impl Components {
         Ok(Components { registry, store, embedded, catalog, clock, ingest, query, refresh, draining, background })
     }
 
-    /// The routes of the tiers that run here.
-    pub(crate) fn routes(&self) -> Router {
-        let ingest = self.ingest.clone().map(braid_ingest::router).unwrap_or_default();
-        let query = self.query.clone().map(braid_query::router).unwrap_or_default();
-        ingest.merge(query)
+    /// The ingest tier's routes; none where it does not run here.
+    pub(crate) fn ingest_routes(&self) -> Router {
+        self.ingest.clone().map(braid_ingest::router).unwrap_or_default()
+    }
+
+    /// The query tier's routes, where it runs here.
+    pub(crate) fn query_routes(&self) -> Option<Router> {
+        self.query.clone().map(braid_query::router)
     }
 
     /// What keeps the node from serving, a line each; nothing where it is ready.

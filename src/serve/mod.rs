@@ -38,8 +38,9 @@ pub(crate) async fn serve(components: Components, settings: &Settings) -> Result
 }
 
 fn router(components: &Arc<Components>, settings: &Settings) -> Router {
-    let tiers = components.routes().route_layer(middleware::from_fn(linger::let_the_client_finish));
-    let guarded = tiers.merge(operations::guarded(components));
+    // The ingest tier takes what it refuses off the wire itself.
+    let query = components.query_routes().map(|routes| routes.route_layer(middleware::from_fn(linger::let_the_client_finish)));
+    let guarded = components.ingest_routes().merge(query.unwrap_or_default()).merge(operations::guarded(components));
     let guarded = match &settings.auth_token {
         Some(token) => guarded.route_layer(middleware::from_fn_with_state(auth::Token::new(token), auth::demand)),
         None => guarded,

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{RawQuery, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -13,13 +13,12 @@ use axum::response::Response;
 use braid_shared::codes;
 use braid_shared::params::Params;
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
 use super::influx::{Dialect, VERSION, versioned};
 use super::namespace;
 use crate::Ingest;
 use crate::admit::first_layout;
-use crate::body::discard;
+use crate::body::{discard, read_body};
 use crate::fault::Fault;
 
 /// Largest form of a query, bytes.
@@ -87,10 +86,12 @@ async fn form(ingest: &Ingest, head: &Parts, body: Body) -> Result<String, Fault
         discard(&head.headers, body);
         return Err(Fault::new(codes::UNSUPPORTED_MEDIA_TYPE, format!("a query is sent as a form, not as {content_type:?}")));
     }
-    let read = timeout(ingest.settings.body_idle_max, to_bytes(body, FORM_BYTES_MAX)).await;
-    let read = read.map_err(|_| Fault::new(codes::REQUEST_TIMEOUT, "the form took too long"))?;
-    let bytes = read.map_err(|error| Fault::new(codes::BODY_MALFORMED, format!("the form can't be read: {error}")))?;
-    String::from_utf8(bytes.into()).map_err(|_| Fault::new(codes::BODY_MALFORMED, "the form is not UTF-8"))
+    let room = |bytes| match bytes {
+        0..=FORM_BYTES_MAX => Ok(()),
+        _ => Err(Fault::new(codes::BODY_TOO_LARGE, format!("a form may have at most {FORM_BYTES_MAX} bytes"))),
+    };
+    let form = read_body(&head.headers, body, ingest.settings.body_idle_max, room).await?;
+    String::from_utf8(form.into()).map_err(|_| Fault::new(codes::BODY_MALFORMED, "the form is not UTF-8"))
 }
 
 async fn run(ingest: &Ingest, statement: Statement) -> Result<Value, Fault> {

@@ -258,7 +258,7 @@ impl Committer {
     /// Repeats the mark of the last commit, unsynced: it shows a later start that what stands
     /// before it was acknowledged (see [`super::journal`]).
     fn settle(&self) {
-        if self.last.commit == 0 || self.state.writable().is_err() {
+        if self.last.commit == 0 || self.state.running().is_err() {
             return;
         }
         let mut batch = self.database.batch().durability(Some(PersistMode::Buffer));
