@@ -1,7 +1,7 @@
 //! JSON bodies: an array, or objects one after another (NDJSON among them).
 //!
 //! Owns how a body is cut into events and what a broken event costs; what an event may hold is
-//! [`event`]'s. A broken line costs itself, a broken array is refused whole, for nobody can say
+//! `event`'s. A broken line costs itself, a broken array is refused whole, for nobody can say
 //! where its elements end. Work is linear in the body whatever it holds.
 
 mod event;

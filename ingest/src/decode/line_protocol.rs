@@ -1,7 +1,7 @@
 //! InfluxDB line protocol, v2 syntax: a body is cut into lines, each line into one row.
 //!
 //! Owns where a line begins and ends and what a broken one costs; what stands in a line is
-//! [`row`]'s. Where the published syntax is silent, InfluxDB's own parser decides.
+//! `row`'s. Where the published syntax is silent, InfluxDB's own parser decides.
 //!
 //! A newline ends a line unless it stands in a quoted string; nothing else escapes it. A string
 //! whose quote is missing therefore runs on to the next quote, as in InfluxDB. Where there is no

@@ -1,7 +1,7 @@
 //! The embedded store: fjall on a local disk, one sync per group commit.
 //!
-//! Puts the parts together and answers the trait; every write goes through [`commit`], every
-//! block read through [`scan`].
+//! Puts the parts together and answers the trait; every write goes through `commit`, every
+//! block read through `scan`.
 
 mod commit;
 mod data_dir;
