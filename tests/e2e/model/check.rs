@@ -234,7 +234,9 @@ fn check_row(found: &Value, row: &Row, of_field: bool, asked: &str) {
     assert_eq!(found["count"], row.count, "{asked}: {found}");
     if !of_field {
         let seconds = (i128::from(row.end) - i128::from(row.start)) as f64 / 1e9;
-        assert!(close(&found["rate"], row.count as f64 / seconds), "{asked}: {found}");
+        // A range that lies beyond the promise is cut to nothing.
+        let sound = if seconds == 0.0 { found["rate"].is_null() } else { close(&found["rate"], row.count as f64 / seconds) };
+        assert!(sound, "{asked}: {found}");
         return;
     }
     let mut numbers: Vec<f64> = row.numbers.iter().filter_map(Value::as_f64).collect();
