@@ -9,8 +9,9 @@ use crate::cursor::{Cursor, Position};
 use crate::error::QueryError;
 use crate::filter::Filter;
 use crate::merge::{Portion, Rows};
+use crate::narrow::narrow;
 use crate::plan::Order;
-use crate::read::{Asked, Part, Reader, Target, blocking};
+use crate::read::{Asked, Part, Reader, Target, work_on};
 use crate::tally::Tally;
 use crate::walk::length;
 
@@ -20,6 +21,8 @@ pub const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 const STREAM_PORTION: Portion = Portion { rows: 10_000, bytes: 256 * 1024, separator: b'\n' };
 /// Width of a read's first stretch where none is remembered, nanoseconds.
 const WIDTH_FIRST: i64 = 1_000_000_000;
+/// Rows that are read for one event that passes conditions, at first; so many times more while few pass.
+const REFUSED_GUESS: usize = 8;
 
 /// A question for events.
 #[derive(Clone, Debug)]
@@ -70,12 +73,19 @@ impl Events {
         Ok(Events { query, reader, filter, order, hash, after, rows: Rows::none(order) })
     }
 
-    /// Reads and merges the next stretch; `None` at the end of the range.
-    async fn read(&mut self) -> Result<Option<Part>, QueryError> {
-        let Some(mut part) = self.reader.next().await? else { return Ok(None) };
+    /// Reads and merges the next stretch, or what of it is sure to hold so many rows, if any number
+    /// is given; `None` at the end of the range.
+    async fn read(&mut self, rows: Option<usize>) -> Result<Option<Part>, QueryError> {
+        let Some(mut part) = self.reader.next_of(rows).await? else { return Ok(None) };
         let (verified, range) = (std::mem::take(&mut part.verified), part.range);
         let (filter, order, after) = (self.filter.clone(), self.order, self.after.clone());
-        self.rows = blocking(move || Rows::new(&verified, range, order, &filter, after.as_ref())).await??;
+        let merge = move || {
+            let behind = after.as_ref().map(|after| after.ts);
+            let range = rows.map_or(Ok(range), |rows| narrow(&verified, range, order, rows, behind))?;
+            Ok::<_, QueryError>((Rows::new(&verified, range, order, &filter, after.as_ref())?, range))
+        };
+        (self.rows, part.range) = work_on(part.bytes, merge).await??;
+        self.reader.used(part.range);
         self.query.metrics.rows.inc_by(self.rows.left() as u64);
         Ok(Some(part))
     }
@@ -105,8 +115,11 @@ pub async fn page(query: Arc<Query>, ask: EventsAsked, limit: usize) -> Result<P
     let hint = Hint::of(&ask.asked);
     let mut events = Events::open(query.clone(), ask, hint.width(&query)).await?;
     let (mut out, mut given, mut walked) = (Vec::new(), 0, 0_i64);
+    // How many rows it takes to find one event: a guess where conditions refuse some.
+    let guess = if events.filter.is_empty() { 1 } else { REFUSED_GUESS };
+    let mut rows_each = guess;
     while given < limit && out.len() < PAGE_BYTES_MAX {
-        let Some(part) = events.read().await? else { break };
+        let Some(part) = events.read(Some((limit - given).saturating_mul(rows_each))).await? else { break };
         if given > 0 && !events.rows.is_empty() {
             out.push(b',');
         }
@@ -117,6 +130,7 @@ pub async fn page(query: Arc<Query>, ask: EventsAsked, limit: usize) -> Result<P
         walked = needed(length(part.range), here, found).saturating_add(walked);
         if here * 4 < limit - given {
             events.reader.grow(part.bytes);
+            rows_each = rows_each.saturating_mul(guess);
         }
     }
     if given == limit {
@@ -170,7 +184,7 @@ impl EventStream {
     /// is known before the answer begins.
     pub async fn open(query: Arc<Query>, ask: EventsAsked, limit: Option<usize>) -> Result<EventStream, QueryError> {
         let mut events = Events::open(query, ask, WIDTH_FIRST).await?;
-        if let Some(part) = events.read().await? {
+        if let Some(part) = events.read(None).await? {
             events.reader.grow(part.bytes);
         }
         Ok(EventStream { events, left: limit.unwrap_or(usize::MAX), given: 0, ended: false })
@@ -183,7 +197,7 @@ impl EventStream {
             return Ok(None);
         }
         while self.events.rows.is_empty() && self.left > 0 {
-            let Some(part) = self.events.read().await? else { break };
+            let Some(part) = self.events.read(None).await? else { break };
             self.events.reader.grow(part.bytes);
         }
         let mut out = Vec::new();

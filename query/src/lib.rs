@@ -12,6 +12,7 @@ mod http;
 pub mod json;
 pub mod merge;
 pub mod metrics;
+pub mod narrow;
 pub mod number;
 pub mod plan;
 pub mod point;

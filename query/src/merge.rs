@@ -7,8 +7,9 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use braid_shared::block::{self, Projection, Table};
+use braid_shared::block::{self, Block, Projection, Table};
 use braid_shared::model::{TimeRange, Timestamp};
+use braid_shared::store::overlaps;
 
 use crate::cursor::Position;
 use crate::error::QueryError;
@@ -58,16 +59,34 @@ pub struct Portion {
 
 /// Merges one partition.
 pub fn merge_partition(verified: &Verified, range: TimeRange, projection: &Projection) -> Result<Table, QueryError> {
-    let planned = &verified.planned;
-    block::merge(&planned.epoch.layout, &verified.blocks, range, projection)
-        .map_err(|error| QueryError::BlockDamaged { partition: Box::new(planned.partition.clone()), why: error.to_string() })
+    merge_blocks(verified, &verified.blocks, range, projection)
+}
+
+/// Merges some of a partition's blocks.
+fn merge_blocks(verified: &Verified, blocks: &[Block], range: TimeRange, projection: &Projection) -> Result<Table, QueryError> {
+    block::merge(&verified.planned.epoch.layout, blocks, range, projection).map_err(|error| verified.damaged(&error))
+}
+
+/// The blocks in which an id occurs: no others take part in the events that have it.
+fn blocks_with(verified: &Verified, range: TimeRange, id: &str) -> Result<Vec<Block>, QueryError> {
+    let mut found = Vec::new();
+    for block in verified.blocks.iter().filter(|block| overlaps(&block.header().address, range)) {
+        if block.holds_id(id).map_err(|error| verified.damaged(&error))? {
+            found.push(block.clone());
+        }
+    }
+    Ok(found)
 }
 
 /// The newest event with this id that lies in `range` and passes `filter`, as JSON.
 pub fn newest(verified: &[Verified], range: TimeRange, filter: &Filter, id: &str) -> Result<Option<Vec<u8>>, QueryError> {
     let mut newest: Option<(Part, usize)> = None;
-    for verified in verified.iter().filter(|verified| !verified.blocks.is_empty()) {
-        let part = Part::new(verified, merge_partition(verified, range, &Projection::All)?, filter);
+    for verified in verified {
+        let blocks = blocks_with(verified, range, id)?;
+        if blocks.is_empty() {
+            continue;
+        }
+        let part = Part::new(verified, merge_blocks(verified, &blocks, range, &Projection::All)?, filter);
         let Some(row) = part.last_with(id) else { continue };
         if newest.as_ref().is_none_or(|(best, at)| best.place(*at) < part.place(row)) {
             newest = Some((part, row));

@@ -13,7 +13,7 @@ use crate::Query;
 use crate::error::QueryError;
 use crate::merge::newest;
 use crate::plan::{Order, Selection};
-use crate::read::{Asked, Reader, Settled, Target, blocking, epochs, settle};
+use crate::read::{Asked, Reader, Settled, Target, epochs, settle, work_on};
 use crate::tally::Tally;
 
 /// Milliseconds to nanoseconds.
@@ -100,10 +100,11 @@ async fn search(query: &Arc<Query>, asked: &PointAsked, settled: Settled, began:
     };
     let mut reader = Reader::over(query.clone(), read, settled, began, Span::HOUR.nanos()).await?;
     while let Some(part) = reader.next().await? {
-        reader.grow(part.bytes);
+        let bytes = part.bytes;
+        reader.grow(bytes);
         let selection = asked.selection.clone();
         let find = move || newest(&part.verified, part.range, &selection.filter, selection.id.as_deref().unwrap_or_default());
-        let event = blocking(find).await??;
+        let event = work_on(bytes, find).await??;
         if event.is_some() {
             return Ok(Point { event, tally: reader.tally });
         }

@@ -11,7 +11,7 @@ use braid_shared::catalog::{CatalogError, NamespaceView, View};
 use braid_shared::clock::Mark;
 use braid_shared::limits::ANSWER_ROWS_MAX;
 use braid_shared::model::{Namespace, TimeRange, Timestamp};
-use braid_shared::store::Day;
+use braid_shared::store::{Day, End, Enough, Scan};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use crate::Query;
@@ -20,12 +20,16 @@ use crate::fan_out::{FanOut, fan_out};
 use crate::plan::{Epoch, KeyPlan, Order, Selection, days_of};
 use crate::tally::Tally;
 use crate::verify::{Verdict, Verified, verify};
-use crate::walk::{GROWTH, Planned, Stretch, TooManyPartitions, Walk};
+use crate::walk::{GROWTH, Planned, Stretch, TooManyPartitions, Walk, length};
 
 /// Most keys of a read by prefix.
 pub const BROADCAST_KEYS_MAX: usize = 1_000;
 /// Directory reads of one plan that run at once.
 const DIRECTORY_READS_MAX: usize = 16;
+/// Most partitions among which a store is asked where rows are: it looks into each.
+const NARROWED_PARTITIONS_MAX: usize = 1_024;
+/// Blocks of no more bytes are worked on where they arrived: that takes less than to hand them over.
+const AT_ONCE_BYTES_MAX: usize = 32 * 1024;
 /// Most halvings of a stretch in a row.
 const HALVINGS_MAX: u32 = 8;
 
@@ -80,6 +84,8 @@ pub struct Reader {
     /// Bytes that a stretch may have: the soft bound, or the hard one where halving did not help.
     budget: usize,
     halvings: u32,
+    /// Whether the last stretch was narrowed to the rows that were wanted.
+    narrowed: bool,
     replanned: bool,
     /// What the answer says of itself.
     pub tally: Tally,
@@ -169,7 +175,7 @@ impl Reader {
         let walk = Walk::new(plans, settled.range, asked.order, width);
         let tally = Tally::new(&asked, &settled);
         let budget = query.settings.stretch_bytes;
-        Ok(Reader { query, asked, settled, keys, walk, began: Some(began), budget, halvings: 0, replanned: false, tally })
+        Ok(Reader { query, asked, settled, keys, walk, began: Some(began), budget, halvings: 0, narrowed: false, replanned: false, tally })
     }
 
     /// The range of the answer.
@@ -187,9 +193,9 @@ impl Reader {
         self.walk.is_done()
     }
 
-    /// Makes the next stretches wider, where one of that size is sure to fit its bound.
+    /// Makes the next stretches wider, where one of that size is sure to fit its bound and was not narrowed.
     pub fn grow(&mut self, part_bytes: usize) {
-        if part_bytes < self.budget / GROWTH as usize {
+        if !self.narrowed && part_bytes < self.budget / GROWTH as usize {
             self.walk.grow();
         }
     }
@@ -202,7 +208,7 @@ impl Reader {
             if all.len() > ANSWER_ROWS_MAX {
                 return Err(QueryError::ResultTooLarge(format!("more than {ANSWER_ROWS_MAX} partitions; ask for a shorter range")));
             }
-            self.walk.advance(&stretch);
+            self.walk.advance(stretch.range);
         }
         all.iter().for_each(|planned| self.tally.plan(planned));
         Ok(all)
@@ -210,8 +216,13 @@ impl Reader {
 
     /// The next stretch, verified; `None` at the end of the range.
     pub async fn next(&mut self) -> Result<Option<Part>, QueryError> {
+        self.next_of(None).await
+    }
+
+    /// As [`Reader::next`], but a stretch that need hold no more than so many rows, if any number is given.
+    pub async fn next_of(&mut self, rows: Option<usize>) -> Result<Option<Part>, QueryError> {
         loop {
-            let Some(stretch) = self.walk.stretch()? else { return Ok(None) };
+            let Some(stretch) = self.stretch(rows).await? else { return Ok(None) };
             let began = self.began.take().unwrap_or_else(|| self.query.clock.mark());
             let Some((verdicts, bytes)) = self.read(&stretch, began).await? else {
                 self.make_smaller(&stretch)?;
@@ -225,9 +236,42 @@ impl Reader {
             if bytes < self.query.settings.stretch_bytes {
                 self.budget = self.query.settings.stretch_bytes;
             }
-            self.walk.advance(&stretch);
+            self.walk.advance(stretch.range);
             return Ok(Some(Part { range: stretch.range, verified: self.judge(verdicts)?, bytes }));
         }
+    }
+
+    /// Takes back what of the last stretch lies behind `used`: it is read again.
+    pub fn used(&mut self, used: TimeRange) {
+        self.walk.advance(used);
+    }
+
+    /// What to read next. Where few rows are wanted and the store can tell where they are, a wide
+    /// stretch is narrowed to that; not after one that was over its bound.
+    async fn stretch(&mut self, rows: Option<usize>) -> Result<Option<Stretch>, QueryError> {
+        self.narrowed = false;
+        let untroubled = self.halvings == 0 && self.budget == self.query.settings.stretch_bytes;
+        if let Some(rows) = rows.filter(|_| untroubled)
+            && let Some(wide) = self.walk.wide_stretch()?
+            && let Some(range) = self.narrow(&wide, rows).await?
+        {
+            self.narrowed = range != wide.range;
+            self.walk.widen(length(wide.range));
+            return Ok(Some(self.walk.narrowed(range)));
+        }
+        Ok(self.walk.stretch()?)
+    }
+
+    /// The part of a stretch that is sure to hold so many rows, as far as the store can tell.
+    async fn narrow(&self, stretch: &Stretch, rows: usize) -> Result<Option<TimeRange>, QueryError> {
+        let [planned] = &stretch.scans[..] else { return Ok(None) };
+        if planned.len() > NARROWED_PARTITIONS_MAX {
+            return Ok(None);
+        }
+        let partitions = planned.iter().map(|planned| planned.partition.clone()).collect();
+        let end = if self.asked.order == Order::Asc { End::First } else { End::Last };
+        let scan = Scan { partitions, range: stretch.range };
+        self.query.within_deadline(self.query.store.narrow(&scan, Enough { end, rows })).await
     }
 
     /// After a stretch over its bound: half of it; the hard bound where several halvings did not
@@ -261,7 +305,7 @@ impl Reader {
             bytes += answered.bytes;
             self.query.metrics.count(&answered);
             let planned = planned.clone();
-            verdicts.push(blocking(move || verify(planned, answered)).await?);
+            verdicts.push(work_on(answered.bytes, move || verify(planned, answered)).await?);
         }
         Ok(Some((verdicts, bytes)))
     }
@@ -302,6 +346,11 @@ impl Reader {
 /// Runs work that takes the processor for long away from the threads that serve requests.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, QueryError> {
     tokio::task::spawn_blocking(work).await.map_err(|error| QueryError::Internal(error.to_string()))
+}
+
+/// Runs work on blocks of so many bytes, here if they are few.
+pub async fn work_on<T: Send + 'static>(bytes: usize, work: impl FnOnce() -> T + Send + 'static) -> Result<T, QueryError> {
+    if bytes <= AT_ONCE_BYTES_MAX { Ok(work()) } else { blocking(work).await }
 }
 
 impl From<TooManyPartitions> for QueryError {

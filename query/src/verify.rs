@@ -39,6 +39,13 @@ pub struct Verdict {
     pub strangers: usize,
 }
 
+impl Verified {
+    /// The error of a block that can't be decoded.
+    pub fn damaged(&self, why: &BlockError) -> QueryError {
+        QueryError::BlockDamaged { partition: Box::new(self.planned.partition.clone()), why: why.to_string() }
+    }
+}
+
 /// Checks a scan's answer, partition by partition and block by block.
 pub fn verify(planned: Vec<Planned>, answered: Answered) -> Verdict {
     let mut verdict = Verdict { strangers: answered.strangers, ..Verdict::default() };

@@ -69,7 +69,7 @@ impl Walk {
 
     /// Whether nothing is left to read.
     pub fn is_done(&self) -> bool {
-        self.edge().is_none()
+        self.first().is_none()
     }
 
     /// Skips what lies before `ts` in the walk's direction, `ts` itself not.
@@ -92,8 +92,22 @@ impl Walk {
 
     /// The next stretch; `None` where nothing is left to read.
     pub fn stretch(&self) -> Result<Option<Stretch>, TooManyPartitions> {
-        let Some(edge) = self.edge() else { return Ok(None) };
-        let mut width = self.width;
+        let Some(first) = self.first() else { return Ok(None) };
+        self.stretch_of(self.edge(first), self.width).map(Some)
+    }
+
+    /// As [`Walk::stretch`], but at least as wide as the first window.
+    pub fn wide_stretch(&self) -> Result<Option<Stretch>, TooManyPartitions> {
+        let Some(first) = self.first() else { return Ok(None) };
+        self.stretch_of(self.edge(first), self.width.max(length(first))).map(Some)
+    }
+
+    /// The part of a stretch that lies in `range`.
+    pub fn narrowed(&self, range: TimeRange) -> Stretch {
+        Stretch { range, scans: self.scans(&self.windows(range)), least: length(range) <= WIDTH_MIN }
+    }
+
+    fn stretch_of(&self, edge: Timestamp, mut width: i64) -> Result<Stretch, TooManyPartitions> {
         loop {
             let range = self.reach(edge, width);
             let windows = self.windows(range);
@@ -101,18 +115,23 @@ impl Walk {
             let several = windows.windows(2).any(|pair| pair[0].0 == pair[1].0);
             if count <= SCAN_PARTITIONS_MAX || !several {
                 let scans = if count > STRETCH_PARTITIONS_MAX { return Err(TooManyPartitions) } else { self.scans(&windows) };
-                return Ok(Some(Stretch { range, scans, least: width <= WIDTH_MIN }));
+                return Ok(Stretch { range, scans, least: width <= WIDTH_MIN });
             }
             width = length(range) / 2;
         }
     }
 
-    /// Leaves `stretch` behind.
-    pub fn advance(&mut self, stretch: &Stretch) {
+    /// Leaves `range`, a stretch or what of it was used, behind; goes back where less of it was used than said before.
+    pub fn advance(&mut self, range: TimeRange) {
         match self.order {
-            Order::Asc => self.left.from = stretch.range.to,
-            Order::Desc => self.left.to = stretch.range.from,
+            Order::Asc => self.left.from = range.to,
+            Order::Desc => self.left.to = range.from,
         }
+    }
+
+    /// Makes the next stretches at least so wide.
+    pub fn widen(&mut self, width: i64) {
+        self.width = self.width.max(width);
     }
 
     /// Makes the next stretches wider.
@@ -125,15 +144,23 @@ impl Walk {
         self.width = (length(stretch.range) / 2).max(WIDTH_MIN);
     }
 
-    /// Where the first window in the walk's direction begins.
-    fn edge(&self) -> Option<Timestamp> {
+    /// The first window in the walk's direction.
+    fn first(&self) -> Option<TimeRange> {
         if self.left.is_empty() {
             return None;
         }
         let firsts = self.keys.iter().filter_map(|key| key.windows(self.left, self.order).next());
         match self.order {
-            Order::Asc => firsts.map(|window| window.range.from).min(),
-            Order::Desc => firsts.map(|window| window.range.to).max(),
+            Order::Asc => firsts.map(|window| window.range).min_by_key(|range| range.from),
+            Order::Desc => firsts.map(|window| window.range).max_by_key(|range| range.to),
+        }
+    }
+
+    /// Where a range begins in the walk's direction.
+    fn edge(&self, range: TimeRange) -> Timestamp {
+        match self.order {
+            Order::Asc => range.from,
+            Order::Desc => range.to,
         }
     }
 
@@ -199,7 +226,7 @@ mod tests {
         let mut seen = Vec::new();
         while let Some(stretch) = walk.stretch().unwrap() {
             seen.push((stretch.range.from.nanos(), stretch.range.to.nanos()));
-            walk.advance(&stretch);
+            walk.advance(stretch.range);
             walk.grow();
         }
         seen

@@ -103,8 +103,8 @@ impl Block {
         Reader::new(&self.0.bytes[entry.values_at.clone()])
     }
 
-    /// Event times, ascending.
-    pub(super) fn ts(&self) -> Result<Vec<i64>, BlockError> {
+    /// Event times, row by row, ascending.
+    pub fn ts(&self) -> Result<Vec<i64>, BlockError> {
         let address = &self.header().address;
         let mut reader = self.values(&self.0.entries[0]);
         let ts = take_times(&mut reader, self.rows(), address.min_ts.nanos(), address.max_ts.nanos())?;
@@ -126,6 +126,12 @@ impl Block {
                 ids
             }
         })
+    }
+
+    /// Whether a row has this id.
+    pub fn holds_id(&self, id: &str) -> Result<bool, BlockError> {
+        let ids = self.ids()?;
+        Ok((0..self.rows()).any(|row| ids.bytes_at(row) == id.as_bytes()))
     }
 
     /// When each row was written.

@@ -55,7 +55,7 @@ pub fn merge(layout: &Layout, blocks: &[Block], range: TimeRange, projection: &P
     for cluster in clusters(&blocks) {
         match cluster {
             [block] if block.header().distinct => {
-                let source = Source::read(block, range, &wanted)?;
+                let Some(source) = Source::read(block, range, &wanted)? else { continue };
                 let rows = source.rows.clone();
                 table.append(source.into_table(&wanted), rows);
             }
@@ -119,9 +119,13 @@ fn sorted(names: &[String]) -> Vec<&str> {
 }
 
 impl<'a> Source<'a> {
-    fn read(block: &'a Block, range: TimeRange, wanted: &Wanted<'_>) -> Result<Source<'a>, BlockError> {
+    /// Decodes what is wanted of a block; nothing where no row lies in `range`.
+    fn read(block: &'a Block, range: TimeRange, wanted: &Wanted<'_>) -> Result<Option<Source<'a>>, BlockError> {
         let ts = block.ts()?;
         let rows = rows_in(&ts, range);
+        if rows.is_empty() {
+            return Ok(None);
+        }
         let mut ids = None;
         let columns = match wanted {
             Wanted::All => {
@@ -130,7 +134,7 @@ impl<'a> Source<'a> {
             }
             Wanted::Only { fields, tags } => block.some_columns(fields, tags, &mut ids)?,
         };
-        Ok(Source { block, ts, rows, ids, columns })
+        Ok(Some(Source { block, ts, rows, ids, columns }))
     }
 
     fn into_table(self, wanted: &Wanted<'_>) -> Table {
@@ -165,7 +169,7 @@ fn rows_in(ts: &[i64], range: TimeRange) -> Range<usize> {
 }
 
 fn merge_rows(layout: &Layout, blocks: &[&Block], range: TimeRange, wanted: &Wanted<'_>) -> Result<Table, BlockError> {
-    let sources = blocks.iter().map(|block| Source::read(block, range, wanted)).collect::<Result<Vec<_>, _>>()?;
+    let sources = blocks.iter().filter_map(|block| Source::read(block, range, wanted).transpose()).collect::<Result<Vec<_>, _>>()?;
     let runs: Vec<Run<'_>> = sources.iter().map(Source::run).collect();
     let order = order(&runs, |source| sources[source].identity(layout))?;
     let columns: Vec<&[Column]> = sources.iter().map(|source| &source.columns[..]).collect();

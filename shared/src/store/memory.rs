@@ -2,6 +2,7 @@
 //!
 //! Says in the fewest lines what every store must do. Durable as long as the process lives.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -9,11 +10,12 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 
+use super::narrow::Narrowing;
 use super::{
-    BlockAddress, Day, Document, EncodedBlock, PageToken, Scan, ScanPage, Store, StoreError, StoreErrorKind, StoredBlock, Swap, is_small,
-    overlaps,
+    BlockAddress, Day, Document, EncodedBlock, End, Enough, PageToken, Scan, ScanPage, Store, StoreError, StoreErrorKind, StoredBlock,
+    Swap, is_small, overlaps,
 };
-use crate::model::Namespace;
+use crate::model::{Namespace, TimeRange};
 use crate::partition::Partition;
 
 /// Largest page of a scan unless told otherwise, bytes of blocks.
@@ -105,6 +107,18 @@ impl State {
         found.into()
     }
 
+    fn narrow(&self, scan: &Scan, enough: Enough) -> TimeRange {
+        let held = scan.partitions.iter().filter_map(|partition| self.partitions.get(&partition.encode())).flatten();
+        let mut blocks: Vec<_> = held.filter(|(address, _)| overlaps(address, scan.range)).collect();
+        match enough.end {
+            End::First => blocks.sort_by_key(|(address, _)| address.min_ts),
+            End::Last => blocks.sort_by_key(|(address, _)| Reverse(address.min_ts)),
+        }
+        let mut narrowing = Narrowing::new(scan.range, enough);
+        let found = blocks.into_iter().find_map(|(address, held)| narrowing.take(address, held.events));
+        found.unwrap_or_else(|| narrowing.finish())
+    }
+
     fn swap(&mut self, name: &str, expected: Option<u64>, bytes: Bytes) -> Swap {
         if self.documents.get(name).map(|document| document.etag) != expected {
             return Swap::Conflict;
@@ -182,6 +196,10 @@ impl Store for MemoryStore {
             Some(snapshot) => Ok(snapshot.page(self.page_bytes)),
             None => Err(StoreError::new(StoreErrorKind::Unavailable, "a page token of another store")),
         })
+    }
+
+    fn narrow<'a>(&'a self, scan: &'a Scan, enough: Enough) -> BoxFuture<'a, Result<Option<TimeRange>, StoreError>> {
+        async move { Ok(Some(self.state().narrow(scan, enough))) }.boxed()
     }
 
     fn replace<'a>(

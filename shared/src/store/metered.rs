@@ -10,8 +10,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use prometheus::{HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry, exponential_buckets, histogram_opts, opts};
 
-use super::{BlockAddress, Day, Document, EncodedBlock, PageToken, Scan, ScanPage, Store, StoreError, StoreErrorKind, Swap};
-use crate::model::Namespace;
+use super::{BlockAddress, Day, Document, EncodedBlock, Enough, PageToken, Scan, ScanPage, Store, StoreError, StoreErrorKind, Swap};
+use crate::model::{Namespace, TimeRange};
 use crate::partition::Partition;
 
 /// A store whose operations are counted.
@@ -85,6 +85,10 @@ impl Store for MeteredStore {
 
     fn scan<'a>(&'a self, scan: &'a Scan, page: Option<PageToken>) -> BoxFuture<'a, Result<ScanPage, StoreError>> {
         self.count("scan", self.inner.scan(scan, page))
+    }
+
+    fn narrow<'a>(&'a self, scan: &'a Scan, enough: Enough) -> BoxFuture<'a, Result<Option<TimeRange>, StoreError>> {
+        self.count("narrow", self.inner.narrow(scan, enough))
     }
 
     fn replace<'a>(

@@ -5,17 +5,20 @@ pub mod embedded;
 pub mod fault;
 pub mod memory;
 pub mod metered;
+mod narrow;
 
 pub use embedded::{EmbeddedOptions, EmbeddedStore};
 pub use fault::FaultStore;
 pub use memory::MemoryStore;
 pub use metered::MeteredStore;
+pub use narrow::{End, Enough};
 
 use std::any::Any;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready};
 
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_EVENTS_MAX};
 use crate::model::{Namespace, TimeRange, Timestamp};
@@ -157,6 +160,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// One page of a scan; every block that was durable when the scan began is in one of them.
     fn scan<'a>(&'a self, scan: &'a Scan, page: Option<PageToken>) -> BoxFuture<'a, Result<ScanPage, StoreError>>;
+
+    /// The least part of the scan's range, at one end of it, whose blocks are sure to hold so many
+    /// rows, going by addresses and counts alone; the whole range where they hold fewer. A hint of
+    /// what to scan, no more. `None`: this store can't tell without reading blocks.
+    fn narrow<'a>(&'a self, _scan: &'a Scan, _enough: Enough) -> BoxFuture<'a, Result<Option<TimeRange>, StoreError>> {
+        ready(Ok(None)).boxed()
+    }
 
     /// Puts `new` in the place of exactly the blocks `old` of one partition. Atomic where
     /// [`Store::replaces_atomically`]; elsewhere the caller appends, waits the grace and deletes.

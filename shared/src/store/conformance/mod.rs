@@ -28,6 +28,7 @@ pub async fn run(store: Arc<dyn Store>, tag: &str) {
 
     scans::blocks_of_a_partition_come_in_the_order_of_their_addresses(fixture("order")).await;
     scans::a_scan_gives_the_blocks_that_overlap_its_range_and_no_others_are_needed(fixture("range")).await;
+    scans::what_a_store_narrows_a_range_to_holds_enough(fixture("narrow")).await;
     scans::an_empty_range_still_answers_every_partition(fixture("emptyrange")).await;
     scans::every_partition_is_answered_once_also_one_without_blocks(fixture("answered")).await;
     scans::neighbours_in_the_key_space_do_not_see_each_other(fixture("neighbours")).await;

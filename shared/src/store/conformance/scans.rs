@@ -6,6 +6,7 @@ use super::fixture::{Fixture, block, read_all, scan_of};
 use crate::layout::LayoutVersion;
 use crate::model::{TimeRange, Timestamp};
 use crate::partition::Partition;
+use crate::store::{EncodedBlock, End, Enough, Scan};
 
 fn range(from: i64, to: i64) -> TimeRange {
     TimeRange { from: Timestamp::from_nanos(from), to: Timestamp::from_nanos(to) }
@@ -43,6 +44,27 @@ pub(super) async fn a_scan_gives_the_blocks_that_overlap_its_range_and_no_others
     overlapping(9, 10, &[1, 2]).await;
     overlapping(30, 31, &[2, 4]).await;
     overlapping(i64::MIN, i64::MAX, &[1, 2, 3, 4]).await;
+}
+
+pub(super) async fn what_a_store_narrows_a_range_to_holds_enough(on: Fixture) {
+    let partitions: Vec<_> = (0..3).map(|suffix| on.partition("k", 0, suffix)).collect();
+    for (i, p) in (0..).zip(&partitions) {
+        let blocks = (0..20).map(|at| EncodedBlock { events: 3, ..block(p, 10 * at + i, 10 * at + i + 12, at as u64, "x") });
+        on.append(blocks.chain([block(p, i, 500, 99, "wide")]).collect()).await;
+    }
+    let scan = scan_of(partitions, range(-1_000, 1_000));
+    for (end, rows) in [End::First, End::Last].into_iter().flat_map(|end| [1, 7, 100, 10_000].map(|rows| (end, rows))) {
+        let Some(part) = on.store.narrow(&scan, Enough { end, rows }).await.expect("the narrowing succeeds") else { return };
+        let at_its_end = match end {
+            End::First => part.from == scan.range.from && part.to <= scan.range.to,
+            End::Last => part.to == scan.range.to && part.from >= scan.range.from,
+        };
+        assert!(at_its_end && !part.is_empty(), "{end:?} {rows}: {part:?}");
+        let found = read_all(&*on.store, &Scan { range: part, ..scan.clone() }).await.expect("the scan succeeds").concat();
+        let inside = found.iter().filter(|block| part.from <= block.address.min_ts && block.address.max_ts < part.to);
+        let held: usize = inside.map(|block| if block.address.id.time == 99 { 1 } else { 3 }).sum();
+        assert!(held >= rows || part == scan.range, "{end:?} {rows}: {held} in {part:?}");
+    }
 }
 
 pub(super) async fn an_empty_range_still_answers_every_partition(on: Fixture) {

@@ -10,6 +10,7 @@ mod fragments;
 mod journal;
 mod keys;
 mod metrics;
+mod narrow;
 mod operations;
 mod scan;
 mod state;
@@ -35,8 +36,8 @@ use self::fragments::Fragments;
 use self::metrics::Metrics;
 use self::scan::{Cursor, ScanError};
 use self::state::State;
-use super::{BlockAddress, Day, Document, EncodedBlock, PageToken, Scan, ScanPage, Store, StoreError, StoreErrorKind, Swap};
-use crate::model::Namespace;
+use super::{BlockAddress, Day, Document, EncodedBlock, Enough, PageToken, Scan, ScanPage, Store, StoreError, StoreErrorKind, Swap};
+use crate::model::{Namespace, TimeRange};
 use crate::partition::Partition;
 
 const MIB: usize = 1024 * 1024;

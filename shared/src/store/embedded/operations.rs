@@ -39,6 +39,13 @@ impl EmbeddedStore {
     }
 }
 
+fn scan_error(state: &State, error: ScanError) -> StoreError {
+    match error {
+        ScanError::Engine(error) => failure::read_error(state.path(), error),
+        ScanError::Damaged(what) => StoreError::new(StoreErrorKind::Corrupt, format!("{}: {what}", state.path().display())),
+    }
+}
+
 fn weight(blocks: &[EncodedBlock]) -> usize {
     blocks.iter().map(|block| block.bytes.len() + 256).sum()
 }
@@ -80,13 +87,19 @@ impl Store for EmbeddedStore {
             let scan = scan.clone();
             self.read(move |engine, state| {
                 let cursor = cursor.unwrap_or_else(|| Cursor::new(engine.database.snapshot(), &scan));
-                cursor.page(&engine.keyspace, page_bytes).map_err(|error| match error {
-                    ScanError::Engine(error) => failure::read_error(state.path(), error),
-                    ScanError::Damaged(what) => StoreError::new(StoreErrorKind::Corrupt, format!("{}: {what}", state.path().display())),
-                })
+                cursor.page(&engine.keyspace, page_bytes).map_err(|error| scan_error(state, error))
             })
             .await
         }
+        .boxed()
+    }
+
+    fn narrow<'a>(&'a self, scan: &'a Scan, enough: Enough) -> BoxFuture<'a, Result<Option<TimeRange>, StoreError>> {
+        let scan = scan.clone();
+        self.read(move |engine, state| {
+            let range = narrow::narrow(&engine.database.snapshot(), &engine.keyspace, &scan, enough);
+            range.map(Some).map_err(|error| scan_error(state, error))
+        })
         .boxed()
     }
 

@@ -16,8 +16,8 @@ use futures::future::BoxFuture;
 
 use self::plan::Plan;
 pub use self::plan::{Fault, Gate, Operation};
-use super::{BlockAddress, Day, Document, EncodedBlock, PageToken, Scan, ScanPage, Store, StoreError, StoreErrorKind, Swap};
-use crate::model::Namespace;
+use super::{BlockAddress, Day, Document, EncodedBlock, Enough, PageToken, Scan, ScanPage, Store, StoreError, StoreErrorKind, Swap};
+use crate::model::{Namespace, TimeRange};
 use crate::partition::Partition;
 
 /// A store that fails as told.
@@ -167,6 +167,11 @@ impl Store for FaultStore {
             Ok(page)
         }
         .boxed()
+    }
+
+    /// No faults of its own: what it says is only a hint.
+    fn narrow<'a>(&'a self, scan: &'a Scan, enough: Enough) -> BoxFuture<'a, Result<Option<TimeRange>, StoreError>> {
+        self.inner.narrow(scan, enough)
     }
 
     fn replace<'a>(
