@@ -163,6 +163,25 @@ fn every_error_code_is_in_the_errors_page_and_no_other() {
     assert_eq!(documented, known);
 }
 
+/// The names and files in the table of invariants that do not stand in each other.
+fn homeless(page: &str, read: impl Fn(&str) -> String) -> Vec<String> {
+    let table = page.split("## Invariants").nth(1).unwrap_or_default();
+    let rows = table.lines().filter(|line| line.starts_with("| ")).map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
+    let named = rows.filter(|cells| cells.len() == 5 && cells[3].starts_with('`'));
+    named
+        .map(|cells| (cells[1].trim_end_matches('*'), cells[3].trim_matches('`')))
+        .filter(|(name, file)| !read(file).contains(name))
+        .map(|(name, file)| format!("{name} in {file}"))
+        .collect()
+}
+
+#[test]
+fn every_invariant_is_named_where_the_architecture_page_says() {
+    let page = fs::read_to_string(root().join("docs/ARCHITECTURE.md")).unwrap();
+    assert_eq!(homeless(&page, |file| fs::read_to_string(root().join(file)).unwrap()), [""; 0]);
+    assert_eq!(homeless(&page, |_| String::new()).len(), 6, "the check finds every row, and what is not there");
+}
+
 #[test]
 fn every_limit_is_in_the_readme() {
     let (limits, readme) =

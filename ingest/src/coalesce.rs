@@ -1,7 +1,7 @@
 //! Step: group commit. While a partition's blocks are in flight, new rows for it gather; when they
 //! are done, the next flush takes all that gathered. An idle partition is flushed at once.
 //!
-//! The map holds exactly the partitions that are in flight, each with what gathers behind it, so
+//! ONE-IN-FLIGHT: the map holds exactly the partitions that are in flight, each with what gathers behind it, so
 //! no two flushes of one partition ever overlap and idle keys cost nothing. One task flushes all
 //! partitions that one request found idle, in one call to the store, and goes on with those that
 //! have more. Never holds acknowledged data, and knows nothing of requests but their tickets.

@@ -1,7 +1,7 @@
 //! One flush: rows to blocks, days to the directory, blocks to the store, outcomes to the waiters.
 //!
 //! A failure that may pass is retried with the same blocks, ids and bytes, until the deadline.
-//! Rows are reported as stored only when the store said so and their days are noted; "I don't
+//! ACK-DURABLE: rows are reported as stored only when the store said so and their days are noted; "I don't
 //! know" stays what it is.
 
 use std::sync::Arc;

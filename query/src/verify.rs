@@ -1,6 +1,6 @@
 //! Verify: what the store answered is exactly what was planned, or the read says what is not.
 //!
-//! Pure. Nothing is merged before this has passed.
+//! Pure. WHOLE-OR-ERROR: nothing is merged before this has passed.
 
 use std::collections::HashSet;
 

@@ -1,6 +1,6 @@
 //! Write order: a hybrid logical clock whose reach is promised in the catalog.
 //!
-//! A stamp orders writes of one identity. A node issues stamps only below the catalog's stamp
+//! STAMP-MONOTONE: a stamp orders writes of one identity. A node issues stamps only below the catalog's stamp
 //! ceiling, and starts above it, so what one node acknowledged later wins also after its clock
 //! stepped back and after a restart, without one write of its own.
 

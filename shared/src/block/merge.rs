@@ -1,7 +1,7 @@
 //! Blocks of one partition as one table: events in order, doubles merged.
 //!
-//! Blocks that overlap no other go straight to columns; the others are ordered row by row. The
-//! answer does not depend on the order or the cutting of the blocks.
+//! Blocks that overlap no other go straight to columns; the others are ordered row by row.
+//! MERGE-ASSOCIATIVE: the answer does not depend on the order or the cutting of the blocks.
 
 use std::borrow::Cow;
 use std::ops::Range;
