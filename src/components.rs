@@ -12,13 +12,12 @@ use braid_shared::clock::{Clock, SystemClock};
 use braid_shared::compaction::{CompactionOptions, Compactor};
 use braid_shared::partition::Partition;
 use braid_shared::store::Store;
-use braid_shared::store::embedded::{EmbeddedOptions, EmbeddedStore};
-use braid_shared::store::memory::MemoryStore;
 use braid_shared::store::metered::MeteredStore;
 use prometheus::Registry;
 use tokio::task::JoinSet;
 
-use crate::settings::{Settings, StoreKind, Tier};
+use crate::settings::{Settings, Tier};
+use crate::store::{self, Closer};
 
 /// Refreshes that may fail before the node says that it is not ready.
 const REFRESHES_MISSED_MAX: u32 = 5;
@@ -28,7 +27,7 @@ pub(crate) struct Components {
     /// Every metric of the node.
     pub(crate) registry: Registry,
     store: Arc<dyn Store>,
-    embedded: Option<Arc<EmbeddedStore>>,
+    closer: Option<Closer>,
     catalog: Arc<Catalog>,
     clock: Arc<dyn Clock>,
     ingest: Option<Arc<Ingest>>,
@@ -43,8 +42,8 @@ impl Components {
     pub(crate) async fn build(tier: Tier, settings: &Settings) -> Result<Components, Box<dyn std::error::Error>> {
         let registry = registry()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let (plain, embedded) = open_store(settings, &registry).await?;
-        let store: Arc<dyn Store> = MeteredStore::new(plain, &registry)?;
+        let opened = store::open(settings, &registry).await?;
+        let store: Arc<dyn Store> = MeteredStore::new(opened.store, &registry)?;
         let catalog = Catalog::open(store.clone(), clock.clone(), Shared::default()).await?;
         catalog.register(&registry)?;
 
@@ -70,7 +69,8 @@ impl Components {
         });
         let query = query.transpose()?;
         let (refresh, draining, background) = (settings.refresh, AtomicBool::new(false), background.into());
-        Ok(Components { registry, store, embedded, catalog, clock, ingest, query, refresh, draining, background })
+        let closer = opened.closer;
+        Ok(Components { registry, store, closer, catalog, clock, ingest, query, refresh, draining, background })
     }
 
     /// The ingest tier's routes; none where it does not run here.
@@ -112,8 +112,8 @@ impl Components {
             tracing::warn!("writes cut at the drain's limit, their outcome is unknown to their clients");
         }
         self.background.lock().expect("no holder panics").abort_all();
-        if let Some(embedded) = self.embedded.clone() {
-            let _ = tokio::task::spawn_blocking(move || embedded.close()).await;
+        if let Some(close) = self.closer.clone() {
+            let _ = tokio::task::spawn_blocking(move || close()).await;
         }
     }
 }
@@ -123,17 +123,4 @@ fn registry() -> Result<Registry, prometheus::Error> {
     let registry = Registry::new();
     registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
     Ok(registry)
-}
-
-type OpenedStore = (Arc<dyn Store>, Option<Arc<EmbeddedStore>>);
-
-async fn open_store(settings: &Settings, registry: &Registry) -> Result<OpenedStore, Box<dyn std::error::Error>> {
-    match settings.store {
-        StoreKind::Memory => Ok((MemoryStore::new(), None)),
-        StoreKind::Embedded => {
-            let (path, options) = (settings.data_dir.clone(), EmbeddedOptions { registry: registry.clone(), ..EmbeddedOptions::default() });
-            let store = tokio::task::spawn_blocking(move || EmbeddedStore::open(&path, options)).await??;
-            Ok((store.clone(), Some(store)))
-        }
-    }
 }

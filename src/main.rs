@@ -3,8 +3,10 @@
 mod components;
 mod serve;
 mod settings;
+mod store;
 mod telemetry;
 
+use std::error::Error;
 use std::process::ExitCode;
 
 use settings::{Layers, Settings, Tier};
@@ -23,17 +25,18 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let tier = match matches.subcommand_name() {
-        Some("config") => {
-            print!("{layers}");
-            return ExitCode::SUCCESS;
-        }
-        Some("ingest") => Tier::Ingest,
-        Some("query") => Tier::Query,
-        _ => Tier::All,
-    };
+    if let Some("config") = matches.subcommand_name() {
+        print!("{layers}");
+        return ExitCode::SUCCESS;
+    }
     telemetry::init(&settings);
-    match run(tier, settings) {
+    let ended = match matches.subcommand_name() {
+        Some("store") => init_store(&settings),
+        Some("ingest") => run(Tier::Ingest, &settings),
+        Some("query") => run(Tier::Query, &settings),
+        _ => run(Tier::All, &settings),
+    };
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("braid: {error}");
@@ -43,7 +46,13 @@ fn main() -> ExitCode {
 }
 
 #[tokio::main]
-async fn run(tier: Tier, settings: Settings) -> Result<(), Box<dyn std::error::Error>> {
-    let components = components::Components::build(tier, &settings).await?;
-    serve::serve(components, &settings).await
+async fn run(tier: Tier, settings: &Settings) -> Result<(), Box<dyn Error>> {
+    let components = components::Components::build(tier, settings).await?;
+    serve::serve(components, settings).await
+}
+
+#[tokio::main]
+async fn init_store(settings: &Settings) -> Result<(), Box<dyn Error>> {
+    println!("{}", store::init(settings).await?);
+    Ok(())
 }

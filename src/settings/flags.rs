@@ -48,8 +48,15 @@ pub(crate) fn command() -> Command {
         .arg(Arg::new("config").long("config").env("BRAID_CONFIG").value_name("FILE").global(true).help("TOML file with settings"))
         .subcommand(Command::new("ingest").about("Serve the ingest tier alone"))
         .subcommand(Command::new("query").about("Serve the query tier alone"))
+        .subcommand(store())
         .subcommand(Command::new("config").about("Print the settings in force and where each came from"));
     SETTINGS.iter().fold(base, |command, setting| command.arg(arg(setting)))
+}
+
+/// `braid store …`, which has one verb so far.
+fn store() -> Command {
+    let init = Command::new("init").about("Make what the store needs before its first use: directory, tables; what is there stays");
+    Command::new("store").about("Prepare the store").subcommand_required(true).arg_required_else_help(true).subcommand(init)
 }
 
 fn arg(setting: &'static Setting) -> Arg {

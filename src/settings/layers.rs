@@ -31,7 +31,8 @@ pub(crate) struct Layers {
 impl Layers {
     /// Reads the command line, the environment and the file that they name.
     pub(crate) fn read(matches: &ArgMatches) -> Layers {
-        let (command, matches) = matches.subcommand().map_or(("", matches), |(name, inner)| (name, inner));
+        let command = matches.subcommand_name().unwrap_or_default();
+        let matches = innermost(matches);
         let (path, mut faults) = (matches.get_one::<String>("config"), Vec::new());
         let file = path.map(|path| (path, read_file(path, &mut faults)));
         let mut values = BTreeMap::new();
@@ -58,6 +59,11 @@ impl Layers {
     pub(crate) fn faults(&self) -> &[String] {
         &self.faults
     }
+}
+
+/// What the last of nested commands was given: settings may stand behind any of them.
+fn innermost(matches: &ArgMatches) -> &ArgMatches {
+    matches.subcommand().map_or(matches, |(_, inner)| innermost(inner))
 }
 
 /// The file's values as text. A file that can't be read, a name that is no setting and a value

@@ -171,6 +171,13 @@ mod tests {
     }
 
     #[test]
+    fn settings_may_stand_before_between_and_behind_nested_commands() {
+        for arguments in [["--queries", "7", "store", "init"], ["store", "--queries", "7", "init"], ["store", "init", "--queries", "7"]] {
+            assert_eq!(resolve(&arguments).unwrap().queries, 7, "{arguments:?}");
+        }
+    }
+
+    #[test]
     fn all_faults_are_listed_at_once_and_named() {
         let faults = resolve(&["--listen", "nowhere", "--queries", "0", "--refresh", "1mo"]).unwrap_err();
         assert_eq!(faults.len(), 3, "{faults:?}");

@@ -1,0 +1,50 @@
+//! The engines: how each store is opened, and what `braid store init` makes for it.
+//!
+//! The one place that knows them all; everything else knows the trait.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use braid_shared::store::Store;
+use braid_shared::store::embedded::{EmbeddedOptions, EmbeddedStore};
+use braid_shared::store::memory::MemoryStore;
+use prometheus::Registry;
+
+use crate::settings::{Settings, StoreKind};
+
+/// Lets go of what a store holds; blocks.
+pub(crate) type Closer = Arc<dyn Fn() + Send + Sync>;
+
+/// A store, ready for use.
+pub(crate) struct Opened {
+    pub(crate) store: Arc<dyn Store>,
+    /// What must be done before the process ends, if anything.
+    pub(crate) closer: Option<Closer>,
+}
+
+/// Opens the store that the settings name. Engines must have been made by [`init`] before.
+pub(crate) async fn open(settings: &Settings, registry: &Registry) -> Result<Opened, Box<dyn Error>> {
+    match settings.store {
+        StoreKind::Memory => Ok(Opened { store: MemoryStore::new(), closer: None }),
+        StoreKind::Embedded => {
+            let (path, options) = (settings.data_dir.clone(), EmbeddedOptions { registry: registry.clone(), ..EmbeddedOptions::default() });
+            let store = tokio::task::spawn_blocking(move || EmbeddedStore::open(&path, options)).await??;
+            Ok(Opened { store: store.clone(), closer: Some(Arc::new(move || store.close())) })
+        }
+    }
+}
+
+/// Makes what the store that the settings name needs before its first use, and leaves alone what is
+/// there; says what was done.
+pub(crate) async fn init(settings: &Settings) -> Result<String, Box<dyn Error>> {
+    match settings.store {
+        StoreKind::Memory => Ok("the memory store needs nothing".into()),
+        StoreKind::Embedded => {
+            let opened = open(settings, &Registry::new()).await?;
+            if let Some(close) = opened.closer {
+                tokio::task::spawn_blocking(move || close()).await?;
+            }
+            Ok(format!("the embedded store in {} is ready", settings.data_dir.display()))
+        }
+    }
+}
