@@ -1,32 +1,52 @@
 //! The command line, as data. Checks what can be checked without a server.
 
+mod run;
+mod values;
+
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use braid_shared::limits::REQUEST_EVENTS_MAX;
 use braid_shared::model::{Namespace, Span};
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
-use crate::client::Format;
+use crate::exit;
+pub(crate) use run::RunArgs;
+pub(crate) use values::{Rate, Reads};
 
 const EXAMPLES: &str = "\
 Examples:
-  Replay a file of events, one JSON object a line, into namespace `flights`:
+  10,000 events a second on one hot key for 10 seconds, latency from the intended time:
+    braid-load run
+
+  As fast as it goes, 1,000 events a request, 8 connections:
+    braid-load run --rate max --batch 1000 --connections 8 --duration 30s
+
+  A ramp, then a step, after 5 seconds that are not counted:
+    braid-load run --rate 10k..200k/30s,50k/30s --warmup 5s
+
+  100,000 keys by Zipf's law, one event in 20 late by up to an hour, one in 100 sent twice:
+    braid-load run --keys 100000 --zipf 1.1 --late 5%:1h --duplicates 1%
+
+  Prove that nothing acknowledged is lost, also when the server is killed in between:
+    braid-load run --verify --rate 50k --duration 1m --duplicates 1%
+
+  Reads of a dashboard beside the writes:
+    braid-load run --rate 50k --reads 100 --read dashboard
+
+  Replay a file of events into namespace `flights`:
     braid-load replay flights.ndjson.gz
 
-  The same over 8 connections, compressed, with a summary for a program to read:
-    braid-load replay flights.ndjson.gz --connections 8 --gzip --json
+  Completions for the shell at hand:
+    braid-load completions bash > ~/.local/share/bash-completion/completions/braid-load";
 
-  Write one hot key as fast as it goes for 30 seconds, 1,000 events a request:
-    braid-load run --key orders --batch 1000 --connections 8 --duration 30s
+fn after_help() -> String {
+    format!("{EXAMPLES}\n\n{}", exit::HELP)
+}
 
-  One event a request over 64 connections, as line protocol:
-    braid-load run --format line --batch 1 --connections 64 --events 1000000
-
-Exit codes: 0 every event is stored, 1 some events were refused, 2 wrong usage or broken off.";
-
-/// Sends events to a Braid and says how fast they were stored.
+/// Sends events to a Braid, says how fast they were stored, and proves that none was lost.
 #[derive(Debug, Parser)]
-#[command(name = "braid-load", version, after_help = EXAMPLES)]
+#[command(name = "braid-load", version, after_help = after_help())]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -35,11 +55,23 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Streams a file of events, one JSON object a line, plain or gzip
-    #[command(after_help = EXAMPLES)]
+    #[command(after_help = after_help())]
     Replay(ReplayArgs),
-    /// Makes events of a hot key and writes them in a closed loop
-    #[command(after_help = EXAMPLES)]
-    Run(RunArgs),
+    /// Makes events and reads, and sends them at a rate or as fast as it goes
+    #[command(after_help = after_help())]
+    Run(Box<RunArgs>),
+    /// Answers every write as stored, to measure the generator itself
+    #[command(hide = true)]
+    NullServer {
+        /// Where it listens
+        #[arg(long, default_value = "127.0.0.1:0")]
+        listen: SocketAddr,
+    },
+    /// Prints completions for a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
 }
 
 /// What both commands need to reach a server.
@@ -80,49 +112,6 @@ pub(crate) struct ReplayArgs {
     pub(crate) client: ClientArgs,
 }
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct RunArgs {
-    /// Namespace to write to
-    #[arg(long, default_value = "bench")]
-    pub(crate) namespace: Namespace,
-    /// The hot key; with more keys, what their names begin with
-    #[arg(long, default_value = "hot")]
-    pub(crate) key: String,
-    /// How many keys the events are spread over, evenly
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) keys: u32,
-    /// How events are written
-    #[arg(long, value_enum, default_value_t = Format::Ndjson)]
-    pub(crate) format: Format,
-    /// How fast
-    #[arg(long, value_enum, default_value_t = Rate::Max)]
-    pub(crate) rate: Rate,
-    /// Events a request
-    #[arg(long, default_value_t = 1_000, value_parser = batch)]
-    pub(crate) batch: usize,
-    /// Connections that send at the same time, one request in flight on each
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) connections: u16,
-    /// How long to go on [default: 10s, unless --events is given]
-    #[arg(long, value_name = "SPAN")]
-    pub(crate) duration: Option<Span>,
-    /// How many events to write at most
-    #[arg(long)]
-    pub(crate) events: Option<u64>,
-    /// Makes the same ids and values again
-    #[arg(long)]
-    pub(crate) seed: Option<u64>,
-    #[command(flatten)]
-    pub(crate) client: ClientArgs,
-}
-
-/// How fast events are offered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Rate {
-    /// A closed loop: the next request leaves when the last one is answered
-    Max,
-}
-
 fn batch(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(batch) if (1..=REQUEST_EVENTS_MAX).contains(&batch) => Ok(batch),
@@ -139,6 +128,15 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn every_example_of_the_help_is_one() {
+        let commands = EXAMPLES.lines().filter_map(|line| line.strip_prefix("    braid-load "));
+        for command in commands {
+            let words = command.split(" > ").next().unwrap().split(' ');
+            Args::try_parse_from(["braid-load"].into_iter().chain(words)).unwrap_or_else(|error| panic!("{command}: {error}"));
+        }
     }
 
     #[test]

@@ -1,25 +1,37 @@
-//! One connection to Braid that posts bodies and reads what became of their events.
+//! Connections to the server under test. One sends one request at a time and reads what became of it.
 //!
-//! Retries what is safe and useful to retry: 503 and its kin after the time the server asks for,
-//! and broken connections; re-sending an event that has an id changes nothing. Everything else is
-//! reported at once. Never two requests at a time on one connection.
+//! Retries what is safe and useful to retry: 503 and its kin after the time the server asks for, and
+//! broken connections; re-sending an event that has an id changes nothing. Everything else is
+//! reported at once. How requests look and what answers mean is the [`Target`]'s; which connection
+//! does what, the [`Link`]'s.
 
 mod answer;
+mod braid;
 mod endpoint;
+mod format;
+mod lines;
+mod link;
+mod target;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, RETRY_AFTER};
+use hyper::header::{HOST, RETRY_AFTER};
 use hyper::{Request, Response, StatusCode, body::Incoming};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 pub(crate) use answer::{Answer, RowError};
-pub(crate) use endpoint::{Endpoint, Format};
+pub(crate) use braid::{Braid, encode};
+pub(crate) use endpoint::Endpoint;
+pub(crate) use format::{Encoding, Format};
+pub(crate) use lines::Broken;
+pub(crate) use link::Link;
+pub(crate) use target::{Call, Target, Verdict, by_status};
 
 /// Largest answer that is read; a list of 10,000 refused rows fits.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -28,30 +40,53 @@ const BACKOFF_MAX: Duration = Duration::from_secs(5);
 /// Longest time that a server's `Retry-After` is followed.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 
-/// A body that went through.
+/// How a request ended, all its tries together.
 #[derive(Debug)]
-pub(crate) struct Sent {
-    /// What became of its events.
-    pub(crate) answer: Answer,
-    /// From the first try to the answer.
-    pub(crate) latency: Duration,
+pub(crate) struct Delivery {
+    /// What became of its events, or why that is not known.
+    pub(crate) result: Result<Answer, Failure>,
+    /// Whether a try before the last may have been done without our knowing.
+    pub(crate) doubtful: bool,
+    /// When the first try left.
+    pub(crate) started: Instant,
+    /// When the last answer was read, or given up on.
+    pub(crate) ended: Instant,
     /// Tries after the first.
     pub(crate) retries: u64,
+    /// Of these, after as long as the server asked for.
+    pub(crate) told_to_wait: u64,
+    /// Bytes of the body that was sent, once; where there is none, of the answer.
+    pub(crate) bytes: u64,
 }
 
-/// A body that did not go through.
-#[derive(Debug, thiserror::Error)]
+impl Delivery {
+    /// A request that could not be made.
+    fn never(failure: Failure) -> Delivery {
+        let now = Instant::now();
+        Delivery { result: Err(failure), doubtful: false, started: now, ended: now, retries: 0, told_to_wait: 0, bytes: 0 }
+    }
+}
+
+/// Why a request did not go through.
+#[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum Failure {
+    /// Its time was used up. Unless no try was doubtful, its events may be stored.
     #[error("gave up after {seconds:.1} s and {tries} tries: {why}")]
     GaveUp { seconds: f64, tries: u64, why: String },
-    #[error("the server refused the request: {status}: {detail}")]
-    Refused { status: StatusCode, detail: String },
+    /// No event of it is stored.
+    #[error("the server refused the request: {0}")]
+    Refused(String),
 }
 
 /// How one try ended, if not well.
 enum Trouble {
-    Again { why: String, after: Option<Duration> },
-    Fatal(Failure),
+    /// `sent`: the server may have acted on it.
+    Again {
+        why: String,
+        after: Option<Duration>,
+        sent: bool,
+    },
+    Refused(String),
 }
 
 /// A connection, made when it is first needed and made anew when it breaks.
@@ -65,29 +100,39 @@ impl Connection {
         Connection { endpoint, sender: None }
     }
 
-    /// Posts a body of `events` events, trying again within the endpoint's bounds.
-    pub(crate) async fn post(&mut self, body: Bytes, events: u64) -> Result<Sent, Failure> {
-        let began = Instant::now();
-        let mut retries = 0;
+    /// Sends a request, again within the endpoint's bounds, until `judge` makes something of the answer.
+    pub(crate) async fn deliver(&mut self, call: &Call, mut judge: impl FnMut(StatusCode, &[u8]) -> Verdict) -> Delivery {
+        let started = Instant::now();
+        let (mut retries, mut told_to_wait, mut doubtful) = (0, 0, false);
         loop {
-            let (why, after) = match self.attempt(body.clone(), events).await {
-                Ok(answer) => return Ok(Sent { answer, latency: began.elapsed(), retries }),
-                Err(Trouble::Fatal(failure)) => return Err(failure),
-                Err(Trouble::Again { why, after }) => (why, after),
+            let tried = self.attempt(call, &mut judge).await;
+            let ended = Instant::now();
+            let end = |result, bytes, doubtful| Delivery { result, doubtful, started, ended, retries, told_to_wait, bytes };
+            let sent_bytes = call.body.len() as u64;
+            let (why, after) = match tried {
+                Ok((answer, bytes)) => return end(Ok(answer), if sent_bytes > 0 { sent_bytes } else { bytes }, doubtful),
+                Err(Trouble::Refused(why)) => return end(Err(Failure::Refused(why)), sent_bytes, doubtful),
+                Err(Trouble::Again { why, after, sent }) => {
+                    doubtful |= sent;
+                    (why, after)
+                }
             };
             let wait = after.map_or_else(|| backoff(retries), |after| after.min(RETRY_AFTER_MAX));
-            if began.elapsed() + wait > self.endpoint.retry_for {
-                return Err(Failure::GaveUp { seconds: began.elapsed().as_secs_f64(), tries: retries + 1, why });
+            if ended - started + wait > self.endpoint.retry_for {
+                let failure = Failure::GaveUp { seconds: (ended - started).as_secs_f64(), tries: retries + 1, why };
+                return end(Err(failure), sent_bytes, doubtful);
             }
             self.endpoint.say_once(&why);
             tokio::time::sleep(wait).await;
             retries += 1;
+            told_to_wait += u64::from(after.is_some());
         }
     }
 
-    async fn attempt(&mut self, body: Bytes, events: u64) -> Result<Answer, Trouble> {
+    /// One try; with the answer, its length in bytes.
+    async fn attempt(&mut self, call: &Call, mut judge: impl FnMut(StatusCode, &[u8]) -> Verdict) -> Result<(Answer, u64), Trouble> {
         let timeout = self.endpoint.timeout;
-        let outcome = tokio::time::timeout(timeout, self.exchange(body, events)).await;
+        let outcome = tokio::time::timeout(timeout, self.exchange(call, &mut judge)).await;
         let outcome = outcome.unwrap_or_else(|_| Err(again(format!("no answer within {timeout:?}"))));
         if outcome.is_err() {
             // Whatever is still under way on it must not be taken for the next answer.
@@ -96,33 +141,26 @@ impl Connection {
         outcome
     }
 
-    async fn exchange(&mut self, body: Bytes, events: u64) -> Result<Answer, Trouble> {
-        let request = self.request(body)?;
-        let response = self.sender().await?.send_request(request).await.map_err(|error| again(describe(&error)))?;
+    async fn exchange(&mut self, call: &Call, mut judge: impl FnMut(StatusCode, &[u8]) -> Verdict) -> Result<(Answer, u64), Trouble> {
+        let response = self.send(call).await?;
         let (status, after) = (response.status(), retry_after(&response));
         let body = read(response).await?;
-        if (status.is_success() || answer::may_be_partial(status))
-            && let Some(answer) = Answer::read(self.endpoint.format, status, &body, events)
-        {
-            return Ok(answer);
-        }
-        let detail = String::from_utf8_lossy(&body[..body.len().min(500)]).into_owned();
-        match status {
-            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => {
-                Err(Trouble::Again { why: format!("{status}: {detail}"), after })
-            }
-            _ => Err(Trouble::Fatal(Failure::Refused { status, detail })),
+        match judge(status, &body) {
+            Verdict::Done(answer) => Ok((answer, body.len() as u64)),
+            Verdict::Again(why) => Err(Trouble::Again { why, after, sent: true }),
+            Verdict::Refused(why) => Err(Trouble::Refused(why)),
         }
     }
 
-    fn request(&self, body: Bytes) -> Result<Request<Full<Bytes>>, Trouble> {
-        let endpoint = &self.endpoint;
-        let mut request =
-            Request::post(endpoint.path.clone()).header(HOST, &endpoint.host).header(CONTENT_TYPE, endpoint.format.content_type());
-        if endpoint.gzip {
-            request = request.header(CONTENT_ENCODING, "gzip");
-        }
-        request.body(Full::new(body)).map_err(|error| again(error.to_string()))
+    /// Sends a request once and gives the answer from its headers on. The caller reads it to its end
+    /// before the next, or drops the connection.
+    async fn send(&mut self, call: &Call) -> Result<Response<Incoming>, Trouble> {
+        let mut request = Request::new(Full::new(call.body.clone()));
+        *request.method_mut() = call.method.clone();
+        *request.uri_mut() = call.path.clone();
+        *request.headers_mut() = call.headers.clone();
+        request.headers_mut().insert(HOST, self.endpoint.host.clone());
+        self.sender().await?.send_request(request).await.map_err(|error| again(describe(&error)))
     }
 
     /// The connection, ready to send; a new one where there is none or the server closed it.
@@ -140,7 +178,8 @@ impl Connection {
 
 async fn connect(endpoint: &Endpoint) -> Result<SendRequest<Full<Bytes>>, Trouble> {
     let authority = &endpoint.authority;
-    let refused = |why: &dyn std::fmt::Display| again(format!("cannot connect to {authority}: {why}"));
+    let refused =
+        |why: &dyn std::fmt::Display| Trouble::Again { why: format!("cannot connect to {authority}: {why}"), after: None, sent: false };
     let stream = TcpStream::connect(&**authority).await.map_err(|error| refused(&error))?;
     stream.set_nodelay(true).map_err(|error| refused(&error))?;
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| refused(&error))?;
@@ -154,8 +193,9 @@ async fn read(response: Response<Incoming>) -> Result<Bytes, Trouble> {
     body.map(|body| body.to_bytes()).map_err(|error| again(format!("the answer broke off: {error}")))
 }
 
+/// A try that may have been acted on.
 fn again(why: String) -> Trouble {
-    Trouble::Again { why, after: None }
+    Trouble::Again { why, after: None, sent: true }
 }
 
 /// hyper keeps the cause apart from what it says itself.
@@ -182,7 +222,7 @@ mod tests {
     use super::*;
 
     /// A server that gives each connection the next of `answers` and then closes it.
-    async fn server(answers: &'static [&'static str]) -> Arc<Endpoint> {
+    async fn server(answers: &'static [&'static str]) -> Connection {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move {
@@ -193,7 +233,13 @@ mod tests {
                 stream.write_all(answer.as_bytes()).await.unwrap();
             }
         });
-        Arc::new(Endpoint::new(&url, "/v1/ns/events", Format::Ndjson, false, Duration::from_secs(20), Duration::from_secs(20)).unwrap())
+        Connection::new(Arc::new(Endpoint::new(&url, Duration::from_secs(20), Duration::from_secs(20)).unwrap()))
+    }
+
+    async fn post(connection: &mut Connection) -> Delivery {
+        let braid = Braid::new("ns".parse().unwrap(), Format::Ndjson, Encoding::None).unwrap();
+        let call = braid.write().carrying(Bytes::from_static(b"{}"));
+        connection.deliver(&call, |status, body| braid.judge_write(status, body, 1)).await
     }
 
     const STORED: &str = "HTTP/1.1 200 OK\r\ncontent-length: 38\r\n\r\n{\"stored\":1,\"rejected\":0,\"errors\":[]} ";
@@ -201,23 +247,30 @@ mod tests {
 
     #[tokio::test]
     async fn a_busy_server_and_a_broken_connection_are_tried_again() {
-        let endpoint = server(&[BUSY, "", "HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{\"stored\"", STORED]).await;
-        let sent = Connection::new(endpoint).post(Bytes::from_static(b"{}"), 1).await.unwrap();
-        assert_eq!((sent.answer.stored, sent.retries), (1, 3));
+        let mut connection = server(&[BUSY, "", "HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{\"stored\"", STORED]).await;
+        let sent = post(&mut connection).await;
+        assert_eq!((sent.result.unwrap().stored, sent.retries, sent.told_to_wait, sent.doubtful), (1, 3, 1, true));
     }
 
     #[tokio::test]
     async fn a_request_that_is_wrong_is_not_sent_again() {
-        let endpoint = server(&["HTTP/1.1 404 Not Found\r\ncontent-length: 4\r\n\r\ngone", STORED]).await;
-        let failure = Connection::new(endpoint).post(Bytes::from_static(b"{}"), 1).await.unwrap_err();
-        assert!(matches!(failure, Failure::Refused { status: StatusCode::NOT_FOUND, .. }), "{failure}");
+        let mut connection = server(&["HTTP/1.1 404 Not Found\r\ncontent-length: 4\r\n\r\ngone", STORED]).await;
+        let failure = post(&mut connection).await.result.unwrap_err();
+        assert!(matches!(&failure, Failure::Refused(why) if why.contains("404")), "{failure}");
     }
 
     #[tokio::test]
-    async fn retries_end_when_their_time_is_used_up() {
-        let endpoint = Endpoint::new("http://127.0.0.1:1", "/", Format::Ndjson, false, Duration::from_secs(1), Duration::ZERO).unwrap();
-        let failure = Connection::new(Arc::new(endpoint)).post(Bytes::new(), 0).await.unwrap_err();
-        assert!(matches!(failure, Failure::GaveUp { tries: 1, .. }), "{failure}");
+    async fn retries_end_when_their_time_is_used_up_and_what_never_left_is_not_in_doubt() {
+        let endpoint = Endpoint::new("http://127.0.0.1:1", Duration::from_secs(1), Duration::ZERO).unwrap();
+        let sent = post(&mut Connection::new(Arc::new(endpoint))).await;
+        assert!(matches!(sent.result, Err(Failure::GaveUp { tries: 1, .. })) && !sent.doubtful);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_broke_off_is_in_doubt() {
+        let mut connection = server(&["", "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"]).await;
+        let sent = post(&mut connection).await;
+        assert!(matches!(sent.result, Err(Failure::Refused(_))) && sent.doubtful);
     }
 
     #[test]

@@ -3,55 +3,57 @@
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-const BAR_EVERY: Duration = Duration::from_millis(200);
+use crate::record::{Interval, Kind, Observer};
+
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// How far along it is, and of how much, in a unit of the caller's.
+#[derive(Clone)]
 pub(crate) struct Track {
     pub(crate) done: Arc<AtomicU64>,
     pub(crate) whole: Option<u64>,
 }
 
-/// Shows how many events went through until it is told to stop.
-pub(crate) struct Progress {
-    task: tokio::task::JoinHandle<()>,
-    bar: Option<ProgressBar>,
+/// Shows how many events went through, of `whole` where that is known.
+pub(crate) fn observer(whole: Option<u64>) -> Observer {
+    let done = Arc::new(AtomicU64::new(0));
+    let mut show = tracked(Track { done: Arc::clone(&done), whole });
+    Box::new(move |interval| {
+        done.fetch_add(events(interval), Ordering::Relaxed);
+        show(interval);
+    })
 }
 
-impl Progress {
-    /// Begins to show; `events` is counted up by others.
-    pub(crate) fn start(track: Track, events: Arc<AtomicU64>) -> Progress {
-        let bar = std::io::stderr().is_terminal().then(|| bar(track.whole));
-        let shown = bar.clone();
-        let task = tokio::spawn(async move {
-            let began = Instant::now();
-            loop {
-                tokio::time::sleep(if shown.is_some() { BAR_EVERY } else { LINE_EVERY }).await;
-                let line = line(events.load(Ordering::Relaxed), began.elapsed());
-                let done = track.done.load(Ordering::Relaxed);
-                match &shown {
-                    Some(bar) => {
-                        bar.set_position(done);
-                        bar.set_message(line);
-                    }
-                    None => eprintln!("{}{line}", percent(done, track.whole)),
-                }
+/// Shows how many events went through, and how far `track` is.
+pub(crate) fn tracked(track: Track) -> Observer {
+    let bar = std::io::stderr().is_terminal().then(|| bar(track.whole));
+    let (mut all, mut said) = (0, Duration::ZERO);
+    Box::new(move |interval| {
+        all += events(interval);
+        let now = interval.start + interval.length;
+        let warmup = if interval.warmup { " (warm-up)" } else { "" };
+        let line = line(all, now, interval.backlog) + warmup;
+        let done = track.done.load(Ordering::Relaxed);
+        match &bar {
+            Some(bar) => {
+                bar.set_position(done);
+                bar.set_message(line);
             }
-        });
-        Progress { task, bar }
-    }
-
-    /// Clears the bar.
-    pub(crate) fn stop(self) {
-        self.task.abort();
-        if let Some(bar) = self.bar {
-            bar.finish_and_clear();
+            None if now >= said + LINE_EVERY => {
+                said = now;
+                eprintln!("{}{line}", percent(done, track.whole));
+            }
+            None => {}
         }
-    }
+    })
+}
+
+fn events(interval: &Interval) -> u64 {
+    interval.series.get(&Kind::Write).map_or(0, |write| write.events)
 }
 
 fn bar(whole: Option<u64>) -> ProgressBar {
@@ -71,8 +73,8 @@ fn percent(done: u64, whole: Option<u64>) -> String {
     }
 }
 
-fn line(events: u64, elapsed: Duration) -> String {
-    format!("{events} events, {:.0} events/s", events as f64 / elapsed.as_secs_f64().max(1e-9))
+fn line(events: u64, elapsed: Duration, backlog: u64) -> String {
+    format!("{events} events, {:.0} events/s, backlog {backlog}", events as f64 / elapsed.as_secs_f64().max(1e-9))
 }
 
 #[cfg(test)]
@@ -81,6 +83,6 @@ mod tests {
 
     #[test]
     fn a_line_says_how_many_and_how_fast() {
-        assert_eq!(percent(1, Some(4)) + &line(500, Duration::from_secs(2)), " 25 %  500 events, 250 events/s");
+        assert_eq!(percent(1, Some(4)) + &line(500, Duration::from_secs(2), 7), " 25 %  500 events, 250 events/s, backlog 7");
     }
 }

@@ -1,82 +1,86 @@
 //! `replay`: one thread reads and cuts the file, several connections send what it cut.
 
-use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::Duration;
 
 use braid_shared::model::Namespace;
-use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::args::ReplayArgs;
-use crate::client::{Connection, Endpoint, Format};
-use crate::progress::{Progress, Track};
-use crate::report::{Outcome, Stop, Tally, gather};
+use crate::client::{Braid, Connection, Encoding, Endpoint, Format, Target};
+use crate::lane;
+use crate::progress::{self, Track};
+use crate::record::{Kind, Recorder};
+use crate::report::{Outcome, Stop};
 use crate::source::{Batch, Source};
 
 /// Sends the file. The error is one of usage: nothing was sent.
 pub(crate) async fn replay(args: ReplayArgs) -> Result<Outcome, String> {
     let namespace = namespace(&args)?;
-    let path = format!("/v1/{namespace}/events");
     let client = &args.client;
-    let (timeout, retry_for) = (client.timeout.duration(), client.retry_for.duration());
-    let endpoint = Arc::new(Endpoint::new(&client.url, &path, Format::Ndjson, args.gzip, timeout, retry_for)?);
+    let encoding = if args.gzip { Encoding::Gzip } else { Encoding::None };
+    let endpoint = Arc::new(Endpoint::new(&client.url, client.timeout.duration(), client.retry_for.duration())?);
+    let target = Arc::new(Braid::new(namespace, Format::Ndjson, encoding)?);
     let source = Source::open(&args.file).map_err(|error| format!("{}: {error}", args.file.display()))?;
 
-    let began = Instant::now();
-    let events = Arc::new(AtomicU64::new(0));
-    let progress = Progress::start(Track { done: Arc::clone(&source.taken), whole: source.length }, Arc::clone(&events));
+    let track = Track { done: Arc::clone(&source.taken), whole: source.length };
+    let recorder = Recorder::new(Instant::now(), Duration::ZERO, vec![progress::tracked(track)]);
     // A batch in hand and one ready for each connection bound the memory.
     let (ready, batches) = mpsc::channel(usize::from(args.connections));
     let reader = tokio::task::spawn_blocking(move || source.feed(args.batch, &ready));
-    let batches = Arc::new(Mutex::new(batches));
+    let sender = Arc::new(Sender { target, encoding, batches: Mutex::new(batches), recorder: recorder.clone() });
     let mut senders = JoinSet::new();
     for _ in 0..args.connections {
-        senders.spawn(send(Connection::new(Arc::clone(&endpoint)), args.gzip, Arc::clone(&batches), Arc::clone(&events)));
+        senders.spawn(Arc::clone(&sender).send(Connection::new(Arc::clone(&endpoint))));
     }
-    let (tally, mut failure) = gather(senders).await;
+    let ticker = tokio::spawn(lane::tick(recorder.clone(), || 0));
+    let mut failure = None;
+    while let Some(done) = senders.join_next().await {
+        failure = failure.or(done.unwrap_or_else(|error| Some(error.into())));
+    }
+    ticker.abort();
     let read = reader.await.map_err(Stop::from).and_then(|read| read.map_err(Stop::from));
-    progress.stop();
-    failure = failure.or(read.err());
-    Ok(Outcome { tally, took: began.elapsed(), failure })
+    Ok(Outcome { record: recorder.finish(Instant::now()), failure: failure.or(read.err()), verification: None })
 }
 
-type Batches = Arc<Mutex<mpsc::Receiver<Batch>>>;
+/// What the connections share.
+struct Sender {
+    target: Arc<Braid>,
+    encoding: Encoding,
+    batches: Mutex<mpsc::Receiver<Batch>>,
+    recorder: Recorder,
+}
 
-/// Sends batches over one connection until there are no more; a failure ends it for all.
-async fn send(mut connection: Connection, gzip: bool, batches: Batches, events: Arc<AtomicU64>) -> (Tally, Option<Stop>) {
-    let mut tally = Tally::new();
-    loop {
-        let Some(batch) = batches.lock().await.recv().await else { return (tally, None) };
-        let n = batch.lines.len() as u64;
-        let sent = match body(batch.body, gzip).await {
-            Ok(body) => (body.len(), connection.post(body, n).await.map_err(Stop::from)),
-            Err(stop) => (0, Err(stop)),
-        };
-        match sent {
-            (bytes, Ok(sent)) => tally.count(sent, n, bytes, &batch.lines),
-            (_, Err(stop)) => {
-                batches.lock().await.close();
-                return (tally, Some(stop));
+impl Sender {
+    /// Sends batches over one connection until there are no more; a failure ends it for all.
+    async fn send(self: Arc<Self>, mut connection: Connection) -> Option<Stop> {
+        loop {
+            let batch = self.batches.lock().await.recv().await?;
+            if let Err(stop) = self.send_one(&mut connection, batch).await {
+                self.batches.lock().await.close();
+                return Some(stop);
             }
         }
-        events.fetch_add(n, Ordering::Relaxed);
     }
-}
 
-async fn body(lines: Bytes, gzip: bool) -> Result<Bytes, Stop> {
-    if !gzip {
-        return Ok(lines);
+    async fn send_one(&self, connection: &mut Connection, batch: Batch) -> Result<(), Stop> {
+        let events = batch.lines.len() as u64;
+        let encoding = self.encoding;
+        let body = match encoding {
+            Encoding::None => batch.body,
+            _ => tokio::task::spawn_blocking(move || encoding.pack(batch.body)).await?,
+        };
+        let call = self.target.write().carrying(body);
+        let delivery = connection.deliver(&call, |status, body| self.target.judge_write(status, body, events)).await;
+        self.recorder.sample(&lane::sample(Kind::Write, None, events, &delivery));
+        for error in delivery.result?.errors {
+            let line = batch.lines.get(error.index).copied();
+            self.recorder.refused(error, line);
+        }
+        Ok(())
     }
-    let packed = tokio::task::spawn_blocking(move || {
-        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
-        gzip.write_all(&lines).and_then(|()| gzip.finish())
-    });
-    Ok(packed.await?.expect("writing to memory does not fail").into())
 }
 
 /// The namespace given, else the file's name up to its first dot.
@@ -100,7 +104,7 @@ mod tests {
     fn namespace_of(words: &[&str]) -> Result<String, String> {
         match Args::parse_from([&["braid-load", "replay"], words].concat()).command {
             Command::Replay(args) => namespace(&args).map(|namespace| namespace.to_string()),
-            Command::Run(_) => unreachable!("the words say replay"),
+            other => unreachable!("the words say replay: {other:?}"),
         }
     }
 

@@ -1,41 +1,18 @@
-//! What a run came to: counts, refusals, latencies, as a table or as JSON. Measures nothing itself.
+//! What a run came to, as a table or as JSON. Measures nothing itself.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use serde_json::json;
-use tokio::task::JoinSet;
+use serde_json::{Value, json};
 
-use crate::client::{Failure, RowError, Sent};
+use crate::client::Failure;
+use crate::exit::Exit;
+use crate::record::{Kind, Record, Series};
 use crate::source::SourceError;
+use crate::verify::Verification;
 
-/// Refused events that are shown in full.
-const SAMPLES_MAX: usize = 10;
-/// Latencies are kept to three digits, from a microsecond to an hour.
-const LATENCY_MAX: Duration = Duration::from_secs(3_600);
-
-/// What one connection, or all together, did.
-pub(crate) struct Tally {
-    pub(crate) events: u64,
-    pub(crate) stored: u64,
-    pub(crate) rejected: u64,
-    pub(crate) requests: u64,
-    pub(crate) retries: u64,
-    pub(crate) body_bytes: u64,
-    latency: Histogram<u64>,
-    codes: BTreeMap<String, u64>,
-    samples: Vec<Sample>,
-}
-
-/// A refused event that is shown; `line` where the events come from a file.
-#[derive(serde::Serialize)]
-struct Sample {
-    line: Option<u64>,
-    code: String,
-    detail: String,
-}
+/// All kinds but the writes.
+const READS: &[Kind] = Kind::ALL.split_at(1).1;
 
 /// Why a run broke off.
 #[derive(Debug, thiserror::Error)]
@@ -50,179 +27,201 @@ pub(crate) enum Stop {
 
 /// How a run ended.
 pub(crate) struct Outcome {
-    pub(crate) tally: Tally,
-    pub(crate) took: Duration,
+    pub(crate) record: Record,
     pub(crate) failure: Option<Stop>,
-}
-
-impl Tally {
-    pub(crate) fn new() -> Tally {
-        let micros = LATENCY_MAX.as_micros() as u64;
-        Tally {
-            events: 0,
-            stored: 0,
-            rejected: 0,
-            requests: 0,
-            retries: 0,
-            body_bytes: 0,
-            latency: Histogram::new_with_bounds(1, micros, 3).expect("these bounds are sound"),
-            codes: BTreeMap::new(),
-            samples: Vec::new(),
-        }
-    }
-
-    /// Counts a body of `events` events that went through; `lines` numbers them in their file.
-    pub(crate) fn count(&mut self, sent: Sent, events: u64, bytes: usize, lines: &[u64]) {
-        self.events += events;
-        self.stored += sent.answer.stored;
-        self.rejected += sent.answer.rejected;
-        self.requests += 1;
-        self.retries += sent.retries;
-        self.body_bytes += bytes as u64;
-        self.latency.saturating_record(sent.latency.as_micros() as u64);
-        for error in sent.answer.errors {
-            self.refused(error, lines);
-        }
-    }
-
-    fn refused(&mut self, error: RowError, lines: &[u64]) {
-        if self.samples.len() < SAMPLES_MAX {
-            let line = lines.get(error.index).copied();
-            self.samples.push(Sample { line, code: error.code.clone(), detail: error.detail });
-        }
-        *self.codes.entry(error.code).or_default() += 1;
-    }
-
-    /// Adds what another connection did.
-    pub(crate) fn add(&mut self, other: Tally) {
-        self.events += other.events;
-        self.stored += other.stored;
-        self.rejected += other.rejected;
-        self.requests += other.requests;
-        self.retries += other.retries;
-        self.body_bytes += other.body_bytes;
-        self.latency.add(&other.latency).expect("both have the same bounds");
-        for (code, n) in other.codes {
-            *self.codes.entry(code).or_default() += n;
-        }
-        let room = SAMPLES_MAX - self.samples.len();
-        self.samples.extend(other.samples.into_iter().take(room));
-    }
-
-    fn millis(&self, quantile: f64) -> f64 {
-        self.latency.value_at_quantile(quantile) as f64 / 1e3
-    }
-}
-
-/// Adds up what the senders did; the first failure stands.
-pub(crate) async fn gather(mut senders: JoinSet<(Tally, Option<Stop>)>) -> (Tally, Option<Stop>) {
-    let (mut all, mut first) = (Tally::new(), None);
-    while let Some(done) = senders.join_next().await {
-        match done {
-            Ok((tally, failure)) => {
-                all.add(tally);
-                first = first.or(failure);
-            }
-            Err(error) => first = first.or(Some(error.into())),
-        }
-    }
-    (all, first)
+    /// Of a verified run; the error says why it could not be verified.
+    pub(crate) verification: Option<Result<Verification, String>>,
 }
 
 impl Outcome {
+    pub(crate) fn exit(&self) -> Exit {
+        let refused = |series: &Series| series.rejected > 0 || series.failed > 0;
+        let wrong = |verification: &Verification| !verification.verdict.holds();
+        match (&self.failure, &self.verification) {
+            (_, Some(Ok(verification))) if wrong(verification) => Exit::Wrong,
+            (Some(_), _) | (_, Some(Err(_))) => Exit::BrokenOff,
+            _ if self.record.skipped > 0 || self.record.series.values().any(refused) => Exit::Refused,
+            _ => Exit::Done,
+        }
+    }
+
     fn per_second(&self, n: u64) -> f64 {
-        n as f64 / self.took.as_secs_f64().max(1e-9)
+        n as f64 / self.record.took.as_secs_f64().max(1e-9)
     }
 
     /// The summary for a person.
     pub(crate) fn table(&self) -> String {
-        let tally = &self.tally;
-        let latency = format!(
-            "p50 {:.3}  p90 {:.3}  p99 {:.3}  p99.9 {:.3}  max {:.3}",
-            tally.millis(0.5),
-            tally.millis(0.9),
-            tally.millis(0.99),
-            tally.millis(0.999),
-            tally.latency.max() as f64 / 1e3
-        );
-        let rows = [
-            ("events", tally.events.to_string()),
-            ("stored", tally.stored.to_string()),
-            ("rejected", tally.rejected.to_string()),
-            ("requests", format!("{} ({} sent again)", tally.requests, tally.retries)),
-            ("body MB", format!("{:.1}", tally.body_bytes as f64 / 1e6)),
-            ("seconds", format!("{:.3}", self.took.as_secs_f64())),
-            ("events/s", format!("{:.0}", self.per_second(tally.events))),
-            ("requests/s", format!("{:.0}", self.per_second(tally.requests))),
-            ("latency ms", latency),
-        ];
+        let record = &self.record;
+        let mut rows = Vec::new();
+        if let Some(write) = record.series.get(&Kind::Write) {
+            rows.extend([
+                ("events", write.events.to_string()),
+                ("stored", write.stored.to_string()),
+                ("rejected", write.rejected.to_string()),
+                ("requests", format!("{} ({} sent again)", write.requests, write.retries)),
+                ("body MB", format!("{:.1}", write.bytes as f64 / 1e6)),
+                ("events/s", format!("{:.0}", self.per_second(write.events))),
+                ("requests/s", format!("{:.0}", self.per_second(write.requests))),
+                ("latency ms", percentiles(&write.latency)),
+            ]);
+        }
+        for (kind, series) in READS.iter().filter_map(|kind| Some((kind, record.series.get(kind)?))) {
+            let rate = self.per_second(series.requests);
+            rows.push((
+                kind.name(),
+                format!("{} ({} failed) {rate:.0}/s  ms {}", series.requests, series.failed, percentiles(&series.latency)),
+            ));
+        }
+        rows.push(("seconds", format!("{:.3}", record.took.as_secs_f64())));
+        rows.push(("backlog", format!("{} at most, {} events skipped", record.backlog_max, record.skipped)));
         let mut text = rows.iter().map(|(name, value)| format!("{name:<11} {value}")).collect::<Vec<_>>().join("\n");
-        for (code, n) in &tally.codes {
+        for (code, n) in &record.codes {
             let _ = write!(text, "\nrefused     {n} {code}");
         }
-        for sample in &tally.samples {
+        for sample in &record.refusals {
             let place = sample.line.map(|line| format!("line {line}: ")).unwrap_or_default();
             let _ = write!(text, "\n  {place}{}: {}", sample.code, sample.detail);
         }
-        text
+        match &self.verification {
+            Some(Ok(verification)) => text + &verified(verification),
+            Some(Err(why)) => text + "\nverify      could not be done: " + why,
+            None => text,
+        }
     }
 
     /// The summary for a program, one JSON object.
     pub(crate) fn json(&self) -> String {
-        let tally = &self.tally;
-        json!({
-            "events": tally.events,
-            "stored": tally.stored,
-            "rejected": tally.rejected,
-            "requests": tally.requests,
-            "retries": tally.retries,
-            "body_bytes": tally.body_bytes,
-            "seconds": self.took.as_secs_f64(),
-            "events_per_second": self.per_second(tally.events),
-            "requests_per_second": self.per_second(tally.requests),
-            "latency_ms": {
-                "p50": tally.millis(0.5), "p90": tally.millis(0.9), "p99": tally.millis(0.99),
-                "p999": tally.millis(0.999), "max": tally.latency.max() as f64 / 1e3,
-            },
-            "refused": tally.codes,
-            "refused_samples": tally.samples,
-            "failure": self.failure.as_ref().map(ToString::to_string),
-        })
-        .to_string()
+        let record = &self.record;
+        let mut json = record.series.get(&Kind::Write).map_or_else(|| json!({}), |write| self.series(write));
+        let reads = READS.iter().filter_map(|kind| Some((kind.name().to_owned(), self.series(record.series.get(kind)?))));
+        json["reads"] = reads.collect();
+        json["seconds"] = record.took.as_secs_f64().into();
+        json["backlog_max"] = record.backlog_max.into();
+        json["skipped"] = record.skipped.into();
+        json["refused"] = json!(record.codes);
+        json["refused_samples"] = json!(record.refusals);
+        json["verify"] = match &self.verification {
+            Some(Ok(verification)) => json!(verification),
+            Some(Err(why)) => json!({ "failure": why }),
+            None => Value::Null,
+        };
+        json["failure"] = self.failure.as_ref().map(ToString::to_string).into();
+        json.to_string()
     }
+
+    fn series(&self, series: &Series) -> Value {
+        json!({
+            "events": series.events,
+            "stored": series.stored,
+            "rejected": series.rejected,
+            "unknown": series.unknown,
+            "requests": series.requests,
+            "failed": series.failed,
+            "retries": series.retries,
+            "retry_after": series.told_to_wait,
+            "body_bytes": series.bytes,
+            "events_per_second": self.per_second(series.events),
+            "requests_per_second": self.per_second(series.requests),
+            "latency_ms": millis_of(&series.latency),
+            "service_ms": millis_of(&series.service),
+        })
+    }
+}
+
+/// What verification found, for a person; every event that is named is.
+fn verified(verification: &Verification) -> String {
+    let verdict = &verification.verdict;
+    let mut text = format!(
+        "\nverify      {} acknowledged, {} found in {:.1} s; of unknown outcome {} found, {} absent",
+        verdict.acknowledged, verdict.found, verification.seconds, verdict.unknown_found, verdict.unknown_absent
+    );
+    for (name, faults) in verdict.faults() {
+        let _ = write!(text, "\n{name:<11} {}", faults.count);
+        for event in &faults.named {
+            let _ = write!(text, "\n  key {} id {} ts {}", event.key, event.id, event.ts);
+        }
+    }
+    text
+}
+
+fn millis(histogram: &Histogram<u64>, quantile: f64) -> f64 {
+    histogram.value_at_quantile(quantile) as f64 / 1e3
+}
+
+fn millis_of(histogram: &Histogram<u64>) -> Value {
+    let at = |quantile| millis(histogram, quantile);
+    json!({"p50": at(0.5), "p90": at(0.9), "p99": at(0.99), "p999": at(0.999), "max": at(1.0)})
+}
+
+fn percentiles(histogram: &Histogram<u64>) -> String {
+    let at = |quantile| millis(histogram, quantile);
+    format!("p50 {:.3}  p90 {:.3}  p99 {:.3}  p99.9 {:.3}  max {:.3}", at(0.5), at(0.9), at(0.99), at(0.999), at(1.0))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::client::Answer;
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use crate::client::RowError;
+    use crate::oracle;
+    use crate::record::{self, Recorder, Sample};
 
     use super::*;
 
-    fn one_refused(index: usize) -> Sent {
-        let errors = vec![RowError { index, code: "key_missing".into(), detail: "no key".into() }];
-        let answer = Answer { stored: 2, rejected: 1, errors };
-        Sent { answer, latency: Duration::from_millis(4), retries: 1 }
+    fn outcome(rejected: u64) -> Outcome {
+        let began = Instant::now();
+        let recorder = Recorder::new(began, Duration::ZERO, Vec::new());
+        let ended = began + Duration::from_secs(2);
+        recorder.sample(&Sample {
+            kind: Kind::Write,
+            intended: began,
+            started: began,
+            ended,
+            events: 3,
+            rejected,
+            bytes: 100,
+            outcome: record::Outcome::Done,
+            retries: 1,
+            told_to_wait: 0,
+        });
+        if rejected > 0 {
+            recorder.refused(RowError { index: 1, code: "key_missing".into(), detail: "no key".into() }, Some(9));
+        }
+        Outcome { record: recorder.finish(ended), failure: None, verification: None }
     }
 
     #[test]
     fn the_summary_adds_up_and_names_the_lines_that_were_refused() {
-        let mut tally = Tally::new();
-        tally.count(one_refused(1), 3, 100, &[7, 9, 10]);
-        let mut all = Tally::new();
-        all.add(tally);
-        let outcome = Outcome { tally: all, took: Duration::from_secs(2), failure: None };
-        let json: serde_json::Value = serde_json::from_str(&outcome.json()).unwrap();
+        let outcome = outcome(1);
+        let json: Value = serde_json::from_str(&outcome.json()).unwrap();
         assert_eq!((&json["events"], &json["stored"], &json["refused"]["key_missing"]), (&json!(3), &json!(2), &json!(1)));
         assert_eq!(json["events_per_second"], 1.5);
         assert!(outcome.table().contains("line 9: key_missing: no key"), "{}", outcome.table());
+        assert_eq!(outcome.exit(), Exit::Refused);
     }
 
     #[test]
-    fn refused_events_are_all_counted_and_few_are_kept() {
-        let mut tally = Tally::new();
-        for _ in 0..100 {
-            tally.count(one_refused(0), 3, 1, &[]);
-        }
-        assert_eq!((tally.codes["key_missing"], tally.samples.len()), (100, SAMPLES_MAX));
+    fn a_run_is_done_when_all_is_stored_and_broken_off_when_it_stopped() {
+        assert_eq!(outcome(0).exit(), Exit::Done);
+        let failure = Some(Failure::Refused("404".into()).into());
+        assert_eq!(Outcome { failure, ..outcome(0) }.exit(), Exit::BrokenOff);
+        let mut skipped = outcome(0);
+        skipped.record.skipped = 1;
+        assert_eq!(skipped.exit(), Exit::Refused);
+    }
+
+    #[test]
+    fn what_is_lost_outweighs_all_else_and_what_could_not_be_verified_is_not_done() {
+        let mut verdict = oracle::Verdict::default();
+        let verified = |verdict: &oracle::Verdict| Some(Ok(Verification { verdict: verdict.clone(), seconds: 1.0 }));
+        assert_eq!(Outcome { verification: verified(&verdict), ..outcome(0) }.exit(), Exit::Done);
+        verdict.lost.count = 1;
+        let failure = Some(Failure::Refused("404".into()).into());
+        let lost = Outcome { verification: verified(&verdict), failure, ..outcome(1) };
+        assert_eq!(lost.exit(), Exit::Wrong);
+        assert!(lost.table().contains("lost        1"), "{}", lost.table());
+        assert_eq!(Outcome { verification: Some(Err("gone".into())), ..outcome(1) }.exit(), Exit::BrokenOff);
     }
 }

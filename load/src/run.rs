@@ -1,128 +1,146 @@
-//! `run`: a closed loop; each connection sends its next request when its last one is answered.
+//! `run`: workload → connections → record. Each step is a file of its own; here they are joined.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
-use crate::args::{Rate, RunArgs};
-use crate::client::{Connection, Endpoint, Format};
-use crate::progress::{Progress, Track};
-use crate::report::{Outcome, Stop, Tally, gather};
-use crate::workload::Workload;
+use crate::args::{Rate, Reads, RunArgs};
+use crate::client::{Braid, Endpoint, Failure, Link, Target};
+use crate::history::SLOTS_MAX;
+use crate::lane::{self, Lane};
+use crate::pace::{Pace, Plan, TIMER_GRAIN};
+use crate::progress;
+use crate::record::Recorder;
+use crate::report::{Outcome, Stop};
+use crate::verify::Verify;
+use crate::workload::{EventTimes, Share, Workload};
 
-const DURATION_DEFAULT: Duration = Duration::from_secs(10);
-
-/// What all connections of a run share: how much is left to do.
-struct Quota {
-    batch: u64,
-    events_max: u64,
-    until: Option<Instant>,
-    /// Events that were taken on.
-    taken: AtomicU64,
-    /// Events that were answered.
-    done: Arc<AtomicU64>,
-}
-
-/// Writes until the time or the events are used up. The error is one of usage: nothing was sent.
+/// Writes and reads until the time or the events are used up. The error is one of usage: nothing was sent.
 pub(crate) async fn run(args: RunArgs) -> Result<Outcome, String> {
-    let format = args.format;
-    let path = match format {
-        Format::Ndjson => format!("/v1/{}/events", args.namespace),
-        Format::Line => format!("/write?db={}&precision=ms&id_tag=id", args.namespace),
-    };
     let client = &args.client;
-    let endpoint = Endpoint::new(&client.url, &path, format, false, client.timeout.duration(), client.retry_for.duration())?;
-    let (endpoint, quota) = (Arc::new(endpoint), Arc::new(quota(&args)));
+    let endpoint = Arc::new(Endpoint::new(&client.url, client.timeout.duration(), client.retry_for.duration())?);
+    let target: Arc<dyn Target> = Arc::new(Braid::new(args.namespace.clone(), args.format, args.encoding)?);
     let seed = args.seed.unwrap_or_else(rand::random);
+    let workload = workload(&args, seed);
+    let verify = match args.verify {
+        true => {
+            Some(Verify::before(Arc::clone(&endpoint), args.namespace.clone(), Arc::clone(&workload), args.format, args.connections).await?)
+        }
+        false => None,
+    };
+    let history = verify.as_ref().map(|verify| Arc::clone(&verify.history));
 
     let began = Instant::now();
-    let progress = Progress::start(Track { done: Arc::clone(&quota.done), whole: args.events }, Arc::clone(&quota.done));
-    let mut senders = JoinSet::new();
-    for n in 0..u64::from(args.connections) {
-        let workload = Workload::new(format, &args.key, args.keys, seed.wrapping_add(n));
-        match args.rate {
-            Rate::Max => senders.spawn(closed_loop(Connection::new(Arc::clone(&endpoint)), workload, Arc::clone(&quota))),
-        };
-    }
-    let (tally, failure) = gather(senders).await;
-    progress.stop();
-    Ok(Outcome { tally, took: began.elapsed(), failure })
-}
-
-fn quota(args: &RunArgs) -> Quota {
-    let duration = match (args.duration, args.events) {
-        (Some(duration), _) => Some(duration.duration()),
-        (None, Some(_)) => None,
-        (None, None) => Some(DURATION_DEFAULT),
+    let writes = Arc::new(Pace::new(write_plan(&args, seed), began));
+    let recorder = Recorder::new(began, args.warmup(), vec![progress::observer(args.events)]);
+    let link = || Link::http(Arc::clone(&endpoint), Arc::clone(&target), Arc::clone(&workload), args.encoding);
+    let lane = |pace: &Arc<Pace>| {
+        let (pace, written) = (Arc::clone(pace), Arc::clone(&writes));
+        Arc::new(Lane {
+            pace,
+            written,
+            workload: Arc::clone(&workload),
+            recorder: recorder.clone(),
+            reads: args.read,
+            history: history.clone(),
+        })
     };
-    Quota {
-        batch: args.batch as u64,
-        events_max: args.events.unwrap_or(u64::MAX),
-        until: duration.map(|duration| Instant::now() + duration),
-        taken: AtomicU64::new(0),
-        done: Arc::new(AtomicU64::new(0)),
+
+    let mut drivers = JoinSet::new();
+    let mut paces = vec![Arc::clone(&writes)];
+    let writer = lane(&writes);
+    (0..args.connections).for_each(|_| drop(drivers.spawn(Arc::clone(&writer).drive(link()))));
+    if let Some(plan) = read_plan(&args, seed) {
+        writes.first_settled().await;
+        let until = plan.until.map(|until| until.saturating_sub(writes.elapsed()));
+        let reads = Arc::new(Pace::new(Plan { until, ..plan }, Instant::now()));
+        let reader = lane(&reads);
+        (0..args.read_connections).for_each(|_| drop(drivers.spawn(Arc::clone(&reader).drive(link()))));
+        paces.push(reads);
     }
+    let backlog = Arc::clone(&writes);
+    let ticker = tokio::spawn(lane::tick(recorder.clone(), move || backlog.backlog()));
+    let failure = gather(drivers, &paces).await;
+    ticker.abort();
+    recorder.skipped(writes.skipped());
+    let record = recorder.finish(Instant::now());
+    let verification = match verify {
+        Some(verify) => Some(verify.after(writes.slots()).await),
+        None => None,
+    };
+    Ok(Outcome { record, failure, verification })
 }
 
-impl Quota {
-    /// The events of the next request; `None` when all is done.
-    fn take(&self) -> Option<u64> {
-        if self.until.is_some_and(|until| Instant::now() >= until) {
-            return None;
-        }
-        let more = |taken: u64| (taken < self.events_max).then(|| self.events_max.min(taken.saturating_add(self.batch)));
-        let before = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-        Some((self.events_max - before).min(self.batch))
-    }
-
-    /// Nothing more is to be sent.
-    fn close(&self) {
-        self.taken.store(self.events_max, Ordering::Relaxed);
-    }
-}
-
-async fn closed_loop(mut connection: Connection, mut workload: Workload, quota: Arc<Quota>) -> (Tally, Option<Stop>) {
-    let mut tally = Tally::new();
-    while let Some(events) = quota.take() {
-        let body = workload.body(events as usize, millis_now());
-        let bytes = body.len();
-        match connection.post(body, events).await {
-            Ok(sent) => tally.count(sent, events, bytes, &[]),
-            Err(failure) => {
-                quota.close();
-                return (tally, Some(failure.into()));
+/// Waits for all connections; a failure, or an interrupt, ends the run for all of them. The first failure stands.
+async fn gather(mut drivers: JoinSet<Option<Failure>>, paces: &[Arc<Pace>]) -> Option<Stop> {
+    let mut first = None;
+    let close = || paces.iter().for_each(|pace| pace.close());
+    loop {
+        let done = tokio::select! {
+            done = drivers.join_next() => done,
+            Ok(()) = tokio::signal::ctrl_c() => {
+                close();
+                continue;
             }
+        };
+        let failure = match done {
+            None => return first,
+            Some(Ok(failure)) => failure.map(Stop::from),
+            Some(Err(error)) => Some(error.into()),
+        };
+        if failure.is_some() {
+            close();
+            first = first.or(failure);
         }
-        quota.done.fetch_add(events, Ordering::Relaxed);
     }
-    (tally, None)
+}
+
+fn workload(args: &RunArgs, seed: u64) -> Arc<Workload> {
+    let start = args.start.map_or_else(millis_now, |start| start.nanos().div_euclid(1_000_000));
+    let batch = args.batch();
+    let times = match (args.spacing, args.schedule()) {
+        (Some(spacing), _) => EventTimes::spaced(start, spacing.nanos() as u64),
+        (None, Some(schedule)) => EventTimes::scheduled(start, Arc::new(schedule), batch),
+        (None, None) => EventTimes::clock(start, batch),
+    };
+    Workload::new(seed, args.keys(), args.shape(start), times)
+}
+
+fn write_plan(args: &RunArgs, seed: u64) -> Plan {
+    let reads = match args.reads {
+        Some(Reads::Share(share)) => share,
+        _ => Share::default(),
+    };
+    Plan {
+        schedule: args.schedule().map(Arc::new),
+        batch: args.batch(),
+        events_max: if args.rate == Rate::Nothing {
+            0
+        } else {
+            args.events.unwrap_or(u64::MAX).min(if args.verify { SLOTS_MAX } else { u64::MAX })
+        },
+        until: args.until(),
+        lag_max: args.max_lag.duration(),
+        reads,
+        reads_alone: false,
+        seed,
+        awake: TIMER_GRAIN,
+    }
+}
+
+/// How reads that have a rate of their own are dealt out.
+fn read_plan(args: &RunArgs, seed: u64) -> Option<Plan> {
+    let schedule = match args.reads.as_ref()? {
+        Reads::Rate(Rate::At(schedule)) => Some(Arc::new(schedule.clone())),
+        Reads::Rate(Rate::Max) => None,
+        Reads::Rate(Rate::Nothing) | Reads::Share(_) => return None,
+    };
+    let until = args.until().or_else(|| schedule.as_ref().and_then(|schedule| schedule.ends()));
+    Some(Plan { schedule, batch: 1, events_max: u64::MAX, until, reads_alone: true, ..write_plan(args, seed) })
 }
 
 fn millis_now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(events_max: u64) -> Quota {
-        Quota { batch: 10, events_max, until: None, taken: AtomicU64::new(0), done: Arc::default() }
-    }
-
-    #[test]
-    fn exactly_as_many_events_are_taken_as_were_asked_for() {
-        let quota = of(25);
-        let taken: Vec<u64> = std::iter::from_fn(|| quota.take()).collect();
-        assert_eq!(taken, [10, 10, 5]);
-    }
-
-    #[test]
-    fn a_closed_quota_gives_nothing_more() {
-        let quota = of(u64::MAX);
-        quota.close();
-        assert_eq!([quota.take(), quota.take()], [None, None]);
-    }
 }

@@ -1,123 +1,249 @@
-//! Made-up events of hot keys, written straight into a request's body.
+//! Which events a run sends: event `n` as a pure function of the seed, `n` and the time it is for.
 //!
-//! Formatting is by hand on purpose: at a million events a second from one core the generator must
-//! not be what is measured. Events have a random id of 16 hex digits, a price with two decimals, a
-//! small integer and one of eight tag values.
+//! Slots of the run are numbered from 0; slot `n` holds one event. Nothing is drawn in sequence, so
+//! the events of a seed are the same whatever the connections, their speed and the retries, and
+//! [`crate::oracle`] can make any of them again instead of keeping it. An id is a bijection of its
+//! slot: ids of one seed never collide, and an id tells its slot. Knows no protocol: [`write`]
+//! formats, [`reads`] asks.
 
-use bytes::{BufMut, Bytes, BytesMut};
-use rand::rngs::SmallRng;
-use rand::{RngExt, SeedableRng};
+mod chance;
+mod keys;
+pub(crate) mod reads;
+mod times;
+pub(crate) mod write;
 
-use crate::client::Format;
+use std::sync::Arc;
 
-const REGIONS: [&str; 8] = ["ap-1", "ap-2", "eu-1", "eu-2", "sa-1", "us-1", "us-2", "us-3"];
-/// An event's bytes without its key, roughly: what a body sets aside.
-const EVENT_BYTES: usize = 128;
+pub(crate) use chance::Share;
+use chance::{at_most, mix, stream, unmix};
+pub(crate) use keys::{Choice, Keys};
+pub(crate) use reads::{Read, ReadMix};
+pub(crate) use times::EventTimes;
 
-/// What the bodies of one connection are made of.
+/// Values of the tag `region`.
+pub(crate) const REGIONS: [&str; 8] = ["ap-1", "ap-2", "eu-1", "eu-2", "sa-1", "us-1", "us-2", "us-3"];
+/// How many slots back the first sending of a duplicate lies, at most.
+const DUPLICATE_BACK_MAX: u64 = 10_000;
+
+/// Whether `number` belongs to a share, under a seed.
+pub(crate) fn chance_of(seed: u64, number: u64, share: Share) -> bool {
+    !share.is_none() && share.holds(stream(mix(seed), mix(number)))
+}
+
+/// An event, as numbers: what a format or a driver writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    /// The slot that it was first sent in; unique in a run.
+    pub(crate) slot: u64,
+    /// Which key, for [`Keys::name`].
+    pub(crate) key: u32,
+    /// Written as 16 hex digits; unique in a seed.
+    pub(crate) id: u64,
+    /// Milliseconds since the Unix epoch.
+    pub(crate) millis: i64,
+    /// Field `amount`, in hundredths, below 65,536.
+    pub(crate) cents: u32,
+    /// Field `qty`, below 100.
+    pub(crate) quantity: u32,
+    /// Tag `region`, an index of [`REGIONS`].
+    pub(crate) region: usize,
+}
+
+/// What events are like.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shape {
+    /// Events that are late, and by how many milliseconds at most.
+    pub(crate) late: (Share, i64),
+    /// Events that are out of order, and by how many milliseconds at most.
+    pub(crate) disorder: (Share, i64),
+    /// Slots that send an earlier event again.
+    pub(crate) duplicates: Share,
+    /// From this many milliseconds of event time on, this share of the events is of the first key.
+    pub(crate) hot_at: Option<(i64, Share)>,
+    /// Bytes of the field `note`; 0 for none.
+    pub(crate) note_bytes: usize,
+}
+
+/// The events of a run. Shared by its connections.
+#[derive(Debug)]
 pub(crate) struct Workload {
-    format: Format,
-    /// Per key, all that stands before an event's id.
-    heads: Vec<Vec<u8>>,
-    next_key: usize,
-    random: SmallRng,
-    buffer: BytesMut,
+    seed: u64,
+    pub(crate) keys: Keys,
+    pub(crate) shape: Shape,
+    pub(crate) times: EventTimes,
+}
+
+/// A run of slots that goes out in one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Portion {
+    pub(crate) first: u64,
+    pub(crate) events: u64,
+}
+
+impl Portion {
+    pub(crate) fn slots(self) -> std::ops::Range<u64> {
+        self.first..self.first + self.events
+    }
 }
 
 impl Workload {
-    /// Events of one key, or of `keys` keys whose names begin with `key`, in turn.
-    pub(crate) fn new(format: Format, key: &str, keys: u32, seed: u64) -> Workload {
-        let name = |i: u32| if keys == 1 { key.to_owned() } else { format!("{key}-{i}") };
-        let head = |i: u32| match format {
-            Format::Ndjson => format!("{{\"key\":{},\"id\":\"", serde_json::Value::from(name(i))),
-            Format::Line => format!("{},id=", escape(&name(i))),
-        };
-        let heads = (0..keys).map(|i| head(i).into_bytes()).collect();
-        Workload { format, heads, next_key: 0, random: SmallRng::seed_from_u64(seed), buffer: BytesMut::new() }
+    pub(crate) fn new(seed: u64, keys: Keys, shape: Shape, times: EventTimes) -> Arc<Workload> {
+        Arc::new(Workload { seed: mix(seed), keys, shape, times })
     }
 
-    /// A body of `events` events, all at `millis` since the Unix epoch.
-    pub(crate) fn body(&mut self, events: usize, millis: i64) -> Bytes {
-        self.buffer.reserve(events * (EVENT_BYTES + self.heads[0].len()));
-        let mut itoa = itoa::Buffer::new();
-        let millis = itoa.format(millis);
-        for _ in 0..events {
-            self.event(millis);
+    /// The events of a portion, in order.
+    pub(crate) fn events(&self, portion: Portion) -> impl Iterator<Item = Event> {
+        // All but duplicates share the time of their request.
+        let base = self.times.base(portion.first);
+        let varies = self.times.varies_within_a_request();
+        portion.slots().map(move |slot| {
+            let origin = self.origin(slot);
+            let base = if varies || origin < portion.first { self.times.base(origin) } else { base };
+            self.make(origin, base)
+        })
+    }
+
+    /// The event that slot `slot` holds.
+    pub(crate) fn event(&self, slot: u64) -> Event {
+        let origin = self.origin(slot);
+        self.make(origin, self.times.base(origin))
+    }
+
+    /// The slot an id was made for: an arbitrary number where it was not made by this workload.
+    pub(crate) fn slot_of_id(&self, id: u64) -> u64 {
+        unmix(id).wrapping_sub(self.seed)
+    }
+
+    /// Where the event of a slot was first sent: the slot itself, unless it is a duplicate.
+    pub(crate) fn origin(&self, mut slot: u64) -> u64 {
+        if self.shape.duplicates.is_none() {
+            return slot;
         }
-        self.buffer.split().freeze()
+        while slot > 0 {
+            let id = self.id(slot);
+            if !self.shape.duplicates.holds(stream(id, 1)) {
+                break;
+            }
+            slot -= 1 + at_most(stream(id, 2), slot.min(DUPLICATE_BACK_MAX) - 1);
+        }
+        slot
     }
 
-    fn event(&mut self, millis: &str) {
-        let (id, draw): (u64, u64) = (self.random.random(), self.random.random());
-        let (cents, quantity, region) = (draw & 0xffff, (draw >> 16) % 100, REGIONS[(draw >> 32) as usize % REGIONS.len()]);
-        self.next_key = (self.next_key + 1) % self.heads.len();
-        let out = &mut self.buffer;
-        let mut put = |parts: &[&[u8]]| parts.iter().for_each(|part| out.put_slice(part));
-        let (mut whole, mut small) = (itoa::Buffer::new(), itoa::Buffer::new());
-        let (whole, quantity) = (whole.format(cents / 100).as_bytes(), small.format(quantity).as_bytes());
-        let decimals = [b'.', b'0' + (cents / 10 % 10) as u8, b'0' + (cents % 10) as u8];
-        let (head, id, region, millis) = (&*self.heads[self.next_key], &hex(id), region.as_bytes(), millis.as_bytes());
-        match self.format {
-            Format::Ndjson => put(&[
-                head,
-                id,
-                b"\",\"ts\":",
-                millis,
-                b",\"fields\":{\"amount\":",
-                whole,
-                &decimals,
-                b",\"qty\":",
-                quantity,
-                b"},\"tags\":{\"region\":\"",
-                region,
-                b"\"}}\n",
-            ]),
-            Format::Line => {
-                put(&[head, id, b",region=", region, b" amount=", whole, &decimals, b",qty=", quantity, b"i ", millis, b"\n"]);
+    /// No event lies before it, milliseconds.
+    pub(crate) fn earliest(&self) -> i64 {
+        let back = |(share, by): (Share, i64)| if share.is_none() { 0 } else { by };
+        self.times.start() - back(self.shape.late).max(back(self.shape.disorder))
+    }
+
+    fn id(&self, slot: u64) -> u64 {
+        mix(slot.wrapping_add(self.seed))
+    }
+
+    fn make(&self, slot: u64, base: i64) -> Event {
+        let id = self.id(slot);
+        let millis = base - self.back(id);
+        let key = match self.shape.hot_at {
+            Some((at, share)) if base >= at && share.holds(stream(id, 3)) => 0,
+            _ => self.keys.choose(stream(id, 4), millis),
+        };
+        let draw = stream(id, 5);
+        Event {
+            slot,
+            key,
+            id,
+            millis,
+            cents: (draw & 0xffff) as u32,
+            quantity: ((((draw >> 16) & 0xffff) * 100) >> 16) as u32,
+            region: (draw >> 32) as usize % REGIONS.len(),
+        }
+    }
+
+    /// How far an event lies before the time of its request.
+    fn back(&self, id: u64) -> i64 {
+        for (number, (share, by)) in [(6, self.shape.late), (8, self.shape.disorder)] {
+            if !share.is_none() && share.holds(stream(id, number)) {
+                return 1 + at_most(stream(id, number + 1), by.max(1) as u64 - 1) as i64;
             }
         }
+        0
     }
-}
-
-fn hex(id: u64) -> [u8; 16] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    std::array::from_fn(|i| DIGITS[(id >> (60 - 4 * i)) as usize & 0xf])
-}
-
-/// A measurement as line protocol writes it.
-fn escape(key: &str) -> String {
-    key.replace('\\', "\\\\").replace(',', "\\,").replace(' ', "\\ ")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
+    const START: i64 = 1_700_000_000_000;
+
+    fn workload(seed: u64, keys: Keys, shape: Shape) -> Arc<Workload> {
+        Workload::new(seed, keys, shape, EventTimes::spaced(START, 1_000_000))
+    }
+
+    fn one_key() -> Keys {
+        Keys::new("hot", Choice::One)
+    }
+
+    fn all(workload: &Workload, portions: &[(u64, u64)]) -> Vec<Event> {
+        portions.iter().flat_map(|&(first, events)| workload.events(Portion { first, events }).collect::<Vec<_>>()).collect()
+    }
+
     #[test]
-    fn every_line_of_a_json_body_is_an_event() {
-        let body = Workload::new(Format::Ndjson, "a \"hot\" key", 1, 7).body(100, 1_700_000_000_123);
-        let text = std::str::from_utf8(&body).unwrap();
-        let mut ids = std::collections::HashSet::new();
-        for line in text.lines() {
-            let event: serde_json::Value = serde_json::from_str(line).unwrap();
-            assert_eq!((&event["key"], &event["ts"]), (&"a \"hot\" key".into(), &1_700_000_000_123_i64.into()));
-            assert!(event["fields"]["amount"].is_f64() && event["fields"]["qty"].is_i64(), "{line}");
-            assert!(ids.insert(event["id"].as_str().unwrap().to_owned()));
+    fn the_same_seed_makes_the_same_events_however_they_are_cut_and_another_seed_others() {
+        let shape = Shape { duplicates: Share::new(0.2), late: (Share::new(0.1), 5_000), ..Shape::default() };
+        let of = |seed, portions: &[(u64, u64)]| {
+            let mut events = all(&workload(seed, Keys::new("k", Choice::Uniform(9)), shape.clone()), portions);
+            events.sort_by_key(|event| (event.slot, event.id));
+            events
+        };
+        assert_eq!(of(7, &[(0, 100)]), of(7, &[(50, 50), (0, 30), (30, 20)]));
+        assert_ne!(of(7, &[(0, 100)]), of(8, &[(0, 100)]));
+    }
+
+    #[test]
+    fn an_id_tells_its_slot_and_no_two_slots_share_one() {
+        let workload = workload(42, one_key(), Shape::default());
+        let events = all(&workload, &[(0, 10_000)]);
+        assert!(events.iter().all(|event| workload.slot_of_id(event.id) == event.slot));
+        assert_eq!(events.iter().map(|event| event.id).collect::<HashSet<_>>().len(), 10_000);
+    }
+
+    #[test]
+    fn a_duplicate_is_an_earlier_event_to_the_last_bit() {
+        let shape = Shape { duplicates: Share::new(0.25), ..Shape::default() };
+        let workload = workload(1, one_key(), shape);
+        let events = all(&workload, &[(0, 4_000), (4_000, 4_000)]);
+        let again: Vec<_> = events.iter().enumerate().filter(|(slot, event)| event.slot != *slot as u64).collect();
+        assert!((1_800..2_200).contains(&again.len()), "{}", again.len());
+        for (slot, event) in again {
+            assert!(event.slot < slot as u64);
+            assert_eq!(*event, events[event.slot as usize]);
         }
-        assert_eq!(ids.len(), 100);
     }
 
     #[test]
-    fn lines_are_line_protocol() {
-        let body = Workload::new(Format::Line, "hot key", 2, 7).body(2, 12);
-        let text = std::str::from_utf8(&body).unwrap();
-        let first = text.lines().next().unwrap();
-        assert!(first.starts_with("hot\\ key-1,id=") && first.ends_with("i 12"), "{first}");
+    fn late_events_lie_back_as_far_as_was_asked_and_no_further() {
+        let shape = Shape { late: (Share::new(0.1), 60_000), ..Shape::default() };
+        let events = all(&workload(3, one_key(), shape), &[(0, 10_000)]);
+        let back: Vec<i64> = events.iter().map(|event| START + event.slot as i64 - event.millis).filter(|back| *back > 0).collect();
+        assert!((800..1_200).contains(&back.len()), "{}", back.len());
+        assert!(back.iter().all(|back| *back <= 60_000) && back.iter().any(|back| *back > 50_000));
     }
 
     #[test]
-    fn the_same_seed_makes_the_same_events() {
-        let made = |seed| Workload::new(Format::Line, "k", 1, seed).body(10, 0);
-        assert!(made(1) == made(1) && made(1) != made(2));
+    fn a_key_turns_hot_at_its_time() {
+        let shape = Shape { hot_at: Some((START + 5_000, Share::new(0.9))), ..Shape::default() };
+        let events = all(&workload(3, Keys::new("k", Choice::Uniform(100)), shape), &[(0, 10_000)]);
+        let of_first = |events: &[Event]| events.iter().filter(|event| event.key == 0).count();
+        let (before, after) = (of_first(&events[..5_000]), of_first(&events[5_000..]));
+        assert!(before < 150 && after > 4_300, "{before} {after}");
+    }
+
+    #[test]
+    fn values_stay_within_their_bounds() {
+        for event in all(&workload(9, one_key(), Shape::default()), &[(0, 10_000)]) {
+            assert!(event.cents < 65_536 && event.quantity < 100 && event.region < REGIONS.len(), "{event:?}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::Format;
 
 /// What became of a body's events.
-#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Answer {
     pub(crate) stored: u64,
     pub(crate) rejected: u64,
@@ -24,23 +24,23 @@ pub(crate) struct RowError {
     pub(crate) detail: String,
 }
 
-/// Statuses that may say "stored but for these".
-pub(super) fn may_be_partial(status: StatusCode) -> bool {
-    matches!(status, StatusCode::UNPROCESSABLE_ENTITY | StatusCode::BAD_REQUEST)
-}
-
 impl Answer {
-    /// Reads an answer to a body of `events`; `None` where it does not say what became of them.
+    /// All of a body's events are stored.
+    pub(crate) fn all_stored(events: u64) -> Answer {
+        Answer { stored: events, ..Answer::default() }
+    }
+
+    /// Reads an answer of Braid to a body of `events`; `None` where it does not say what became of them.
     pub(super) fn read(format: Format, status: StatusCode, body: &[u8], events: u64) -> Option<Answer> {
         match format {
-            Format::Ndjson => serde_json::from_slice(body).ok(),
-            Format::Line if status.is_success() => Some(Answer { stored: events, rejected: 0, errors: Vec::new() }),
+            Format::Ndjson | Format::Json => serde_json::from_slice(body).ok(),
+            Format::Line if status.is_success() => Some(Answer::all_stored(events)),
             Format::Line => Answer::partial_write(body, events),
         }
     }
 
     /// InfluxDB says `partial write: … dropped=3` and no more.
-    fn partial_write(body: &[u8], events: u64) -> Option<Answer> {
+    pub(crate) fn partial_write(body: &[u8], events: u64) -> Option<Answer> {
         let text = std::str::from_utf8(body).ok().filter(|text| text.contains("partial write"))?;
         let after = &text[text.rfind("dropped=")? + "dropped=".len()..];
         let digits = after.bytes().take_while(u8::is_ascii_digit).count();

@@ -1,28 +1,10 @@
-//! Where requests go and how they are written. Plain data, checked when it is made.
+//! Where requests go and for how long they are tried. Plain data, checked when it is made.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::Uri;
 use hyper::header::HeaderValue;
-
-/// How the events of a body are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
-    /// One JSON object a line
-    Ndjson,
-    /// InfluxDB line protocol
-    Line,
-}
-
-impl Format {
-    pub(crate) fn content_type(self) -> HeaderValue {
-        HeaderValue::from_static(match self {
-            Format::Ndjson => "application/x-ndjson",
-            Format::Line => "text/plain; charset=utf-8",
-        })
-    }
-}
 
 /// What every request of a run has in common.
 #[derive(Debug)]
@@ -31,11 +13,6 @@ pub(crate) struct Endpoint {
     pub(crate) authority: String,
     /// The `Host` header.
     pub(crate) host: HeaderValue,
-    /// Path and query.
-    pub(crate) path: Uri,
-    pub(crate) format: Format,
-    /// Whether the bodies are compressed.
-    pub(crate) gzip: bool,
     /// Longest time of one try.
     pub(crate) timeout: Duration,
     /// How long one request is tried again.
@@ -45,15 +22,8 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Checks `url` (`http://host[:port]`, nothing after it) and joins it with `path`.
-    pub(crate) fn new(
-        url: &str,
-        path: &str,
-        format: Format,
-        gzip: bool,
-        timeout: Duration,
-        retry_for: Duration,
-    ) -> Result<Endpoint, String> {
+    /// Checks `url`: `http://host[:port]`, nothing after it.
+    pub(crate) fn new(url: &str, timeout: Duration, retry_for: Duration) -> Result<Endpoint, String> {
         let wrong = || format!("--url must be http://HOST[:PORT], not {url}");
         let uri: Uri = url.parse().map_err(|_| wrong())?;
         let plain = uri.scheme_str() == Some("http") && matches!(uri.path(), "" | "/") && uri.query().is_none();
@@ -61,9 +31,6 @@ impl Endpoint {
         Ok(Endpoint {
             authority: format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(80)),
             host: HeaderValue::from_str(authority.as_str()).map_err(|_| wrong())?,
-            path: path.parse().map_err(|_| format!("not a path: {path}"))?,
-            format,
-            gzip,
             timeout,
             retry_for,
             said: AtomicBool::new(false),
@@ -83,7 +50,7 @@ mod tests {
     use super::*;
 
     fn authority(url: &str) -> Result<String, String> {
-        Endpoint::new(url, "/x", Format::Line, false, Duration::ZERO, Duration::ZERO).map(|endpoint| endpoint.authority)
+        Endpoint::new(url, Duration::ZERO, Duration::ZERO).map(|endpoint| endpoint.authority)
     }
 
     #[test]

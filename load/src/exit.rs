@@ -1,0 +1,33 @@
+//! Exit codes, in one place. 2 says that data is wrong and nothing else, so that a script can rely on it.
+
+use std::process::ExitCode;
+
+/// How the process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// All went through.
+    Done = 0,
+    /// Some events were refused or never sent, or some reads failed.
+    Refused = 1,
+    /// Verification failed.
+    Wrong = 2,
+    /// The command line makes no sense (`EX_USAGE`).
+    Usage = 64,
+    /// The run broke off, or could not be verified (`EX_UNAVAILABLE`).
+    BrokenOff = 69,
+}
+
+/// What `--help` says of it.
+pub(crate) const HELP: &str = "\
+Exit codes:
+  0   every event is stored, every read was answered
+  1   some events were refused or never sent, or some reads failed
+  2   verification failed: events were lost, invented, doubled or altered
+  64  wrong usage; nothing was sent
+  69  broken off: the server refused a request, or could not be reached for as long as --retry-for";
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}

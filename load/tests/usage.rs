@@ -1,0 +1,41 @@
+//! Exit codes, help and completions of the real program.
+
+use std::process::{Command, Output};
+
+fn braid_load(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_braid-load")).args(words).output().unwrap()
+}
+
+#[test]
+fn wrong_usage_ends_with_64_and_says_why_on_standard_error() {
+    for words in [&[][..], &["run", "--rate", "fast"], &["run", "--url", "https://x"], &["replay", "/nonexistent.ndjson"], &["walk"]] {
+        let output = braid_load(words);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(64), 0), "{words:?}: {output:?}");
+        assert!(!output.stderr.is_empty());
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_ends_with_69() {
+    let output = braid_load(&["run", "--url", "http://127.0.0.1:1", "--retry-for", "1ms", "--events", "10"]);
+    assert_eq!(output.status.code(), Some(69), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot connect"), "{output:?}");
+}
+
+#[test]
+fn help_names_the_exit_codes_and_the_grammar_of_rates() {
+    let output = braid_load(&["run", "--help"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success());
+    for part in ["Exit codes:", "Examples:", "10k..200k/30s", "--verify"] {
+        assert!(text.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn completions_are_written_for_every_shell() {
+    for (shell, part) in [("bash", "complete -F"), ("zsh", "#compdef braid-load"), ("fish", "complete -c braid-load")] {
+        let output = braid_load(&["completions", shell]);
+        assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).contains(part), "{shell}");
+    }
+}
