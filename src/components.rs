@@ -10,13 +10,14 @@ use braid_query::{Query, QuerySettings};
 use braid_shared::catalog::{Catalog, Shared};
 use braid_shared::clock::{Clock, SystemClock};
 use braid_shared::compaction::{CompactionOptions, Compactor};
+use braid_shared::heat::{self, ControlOptions, Controller, Reporter};
 use braid_shared::partition::Partition;
 use braid_shared::store::Store;
 use braid_shared::store::metered::MeteredStore;
 use prometheus::Registry;
 use tokio::task::JoinSet;
 
-use crate::settings::{Settings, Tier};
+use crate::settings::{Heat, Settings, Tier};
 use crate::store::{self, Closer};
 
 /// Refreshes that may fail before the node says that it is not ready.
@@ -63,6 +64,14 @@ impl Components {
             };
             Ingest::new(store.clone(), catalog.clone(), clock.clone(), options, &registry)
         });
+        if let Some(ingest) = &ingest {
+            let node = rand::random();
+            let reporter = Reporter::new(ingest.heat(), store.clone(), catalog.clone(), clock.clone(), node);
+            let options = ControlOptions { dry_run: settings.heat == Heat::DryRun, cool_down: settings.heat_cool_down };
+            let controller = || Controller::new(store.clone(), catalog.clone(), clock.clone(), node, options, &registry);
+            let controller = (settings.heat != Heat::Off).then(controller).transpose()?;
+            background.spawn(heat::run(reporter, controller));
+        }
         let query = (tier != Tier::Ingest).then(|| {
             let options = QuerySettings { in_flight_max: settings.queries, ..QuerySettings::default() };
             Query::new(store.clone(), catalog.clone(), clock.clone(), options, &registry)

@@ -1,6 +1,8 @@
 //! The binary: settings → components → serve. No logic.
 
+mod admin;
 mod components;
+mod lower_promise;
 mod serve;
 mod settings;
 mod store;
@@ -9,6 +11,7 @@ mod telemetry;
 use std::error::Error;
 use std::process::ExitCode;
 
+use clap::ArgMatches;
 use settings::{Layers, Settings, Tier};
 
 /// Many small, short-lived buffers: a faster allocator is worth a dependency.
@@ -16,6 +19,9 @@ use settings::{Layers, Settings, Tier};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    if let Some(code) = admin::run_if_asked(std::env::args_os()) {
+        return code;
+    }
     let matches = settings::command().get_matches();
     let layers = Layers::read(&matches);
     let settings = match Settings::resolve(&layers) {
@@ -31,7 +37,7 @@ fn main() -> ExitCode {
     }
     telemetry::init(&settings);
     let ended = match matches.subcommand_name() {
-        Some("store") => init_store(&settings),
+        Some("store") => on_store(&matches, &settings),
         Some("ingest") => run(Tier::Ingest, &settings),
         Some("query") => run(Tier::Query, &settings),
         _ => run(Tier::All, &settings),
@@ -52,7 +58,12 @@ async fn run(tier: Tier, settings: &Settings) -> Result<(), Box<dyn Error>> {
 }
 
 #[tokio::main]
-async fn init_store(settings: &Settings) -> Result<(), Box<dyn Error>> {
-    println!("{}", store::init(settings).await?);
+async fn on_store(matches: &ArgMatches, settings: &Settings) -> Result<(), Box<dyn Error>> {
+    let verb = matches.subcommand().and_then(|(_, store)| store.subcommand());
+    let said = match verb {
+        Some((lower_promise::NAME, matches)) => lower_promise::run(settings, matches).await?,
+        _ => store::init(settings).await?,
+    };
+    println!("{said}");
     Ok(())
 }

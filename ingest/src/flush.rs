@@ -10,6 +10,7 @@ use std::time::Duration;
 use braid_shared::block;
 use braid_shared::catalog::{Catalog, CatalogError};
 use braid_shared::codes;
+use braid_shared::heat::Tracker;
 use braid_shared::model::{Namespace, Timestamp};
 use braid_shared::store::{Day, EncodedBlock, Store, StoreError, StoreErrorKind};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -36,6 +37,7 @@ pub(crate) struct Flusher {
     catalog: Arc<Catalog>,
     noted: NotedDays,
     metrics: Arc<Metrics>,
+    heat: Arc<Tracker>,
     block_bytes_max: usize,
 }
 
@@ -53,8 +55,14 @@ struct Todo {
 }
 
 impl Flusher {
-    pub(crate) fn new(store: Arc<dyn Store>, catalog: Arc<Catalog>, metrics: Arc<Metrics>, block_bytes_max: usize) -> Flusher {
-        Flusher { store, catalog, noted: NotedDays::new(), metrics, block_bytes_max }
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        catalog: Arc<Catalog>,
+        metrics: Arc<Metrics>,
+        heat: Arc<Tracker>,
+        block_bytes_max: usize,
+    ) -> Flusher {
+        Flusher { store, catalog, noted: NotedDays::new(), metrics, heat, block_bytes_max }
     }
 
     /// Takes what the loads, all of one namespace, have gathered, makes it durable and settles
@@ -129,6 +137,9 @@ impl Flusher {
                     return todo.given_up(&StoreError::new(StoreErrorKind::Unknown, "the store did not answer in time"));
                 }
             };
+            if error.kind == StoreErrorKind::Throttled {
+                self.heat.throttled(&todo.blocks);
+            }
             let jittered = jitter(pause, &todo.blocks);
             if !may_pass(error.kind) || Instant::now() + jittered >= deadline {
                 return todo.given_up(&error);
@@ -137,6 +148,7 @@ impl Flusher {
             sleep(jittered).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
+        self.heat.stored(&todo.blocks);
         self.metrics.blocks_written.inc_by(todo.blocks.len() as u64);
         self.noted.insert(&todo.ns, todo.days);
         Settled::Stored

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use braid_shared::catalog::Catalog;
 use braid_shared::clock::Clock;
+use braid_shared::heat::Tracker;
 use braid_shared::store::Store;
 use prometheus::Registry;
 
@@ -50,6 +51,7 @@ pub struct Ingest {
     inflight: Inflight,
     ids: IdSource,
     coalescer: Arc<Coalescer>,
+    heat: Arc<Tracker>,
 }
 
 impl Ingest {
@@ -65,7 +67,8 @@ impl Ingest {
         registry: &Registry,
     ) -> Arc<Ingest> {
         let metrics = Arc::new(Metrics::new(registry).expect("metric names are distinct and registered once"));
-        let flusher = Flusher::new(store.clone(), catalog.clone(), metrics.clone(), settings.block_bytes_max);
+        let heat = Arc::new(Tracker::default());
+        let flusher = Flusher::new(store.clone(), catalog.clone(), metrics.clone(), heat.clone(), settings.block_bytes_max);
         Arc::new(Ingest {
             inflight: Inflight::new(&settings, metrics.inflight_bytes.clone()),
             ids: IdSource::new(rand::random()),
@@ -75,7 +78,13 @@ impl Ingest {
             clock,
             settings,
             metrics,
+            heat,
         })
+    }
+
+    /// What this tier writes, counted.
+    pub fn heat(&self) -> Arc<Tracker> {
+        self.heat.clone()
     }
 
     /// Refuses new requests with `shutting_down`, and returns when all that were accepted are settled.

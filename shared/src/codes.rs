@@ -76,6 +76,8 @@ codes! {
     LAYOUT_IMMUTABLE = "layout_immutable";
     /// A layout's start is below the promise or not after the last one.
     LAYOUT_CONFLICT = "layout_conflict";
+    /// What is to be changed has changed since the expected revision.
+    REVISION_CONFLICT = "revision_conflict";
     /// A cursor that was altered or belongs to another query.
     CURSOR_INVALID = "cursor_invalid";
     /// An answer over its bounds.

@@ -8,6 +8,7 @@ pub mod catalog;
 pub mod clock;
 pub mod codes;
 pub mod compaction;
+pub mod heat;
 pub mod layout;
 pub mod limits;
 pub mod model;

@@ -40,6 +40,11 @@ pub const BUCKET_SECONDS_MAX: i64 = 365 * 86_400;
 /// Longest namespace name, bytes (`[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}`).
 pub const NAMESPACE_BYTES_MAX: usize = 64;
 
+/// Longest name that whoever changes the catalog goes by, bytes.
+pub const AUTHOR_BYTES_MAX: usize = 128;
+/// Longest reason for a change of the catalog, bytes.
+pub const REASON_BYTES_MAX: usize = 512;
+
 /// Most namespaces of one catalog.
 pub const NAMESPACES_MAX: usize = 10_000;
 /// Most keys of one namespace that have layouts of their own.

@@ -2,6 +2,8 @@
 
 use clap::{Arg, ArgAction, Command};
 
+use crate::{admin, lower_promise};
+
 /// One setting: its flag is `--name`, its variable `BRAID_NAME`, its key in the file `name`.
 pub(super) struct Setting {
     pub(super) name: &'static str,
@@ -26,6 +28,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("insecure", Some("false"), SWITCH, "Serve an address other than loopback without a token"),
     setting("refresh", Some("1s"), "TIME", "How often the catalog is read"),
     setting("compaction", Some("true"), "BOOL", "Whether small blocks are merged in the background (embedded store)"),
+    setting("heat", Some("on"), "MODE", "Whether this node may change layouts by heat: on, dry-run or off"),
+    setting("heat-cool-down", Some("5m"), "TIME", "How long load must have been low before N shrinks"),
     setting("inflight-bytes", Some("67108864"), "BYTES", "Bytes of requests being written; beyond it: 503"),
     setting("queries", Some("64"), "COUNT", "Reads being answered; beyond it: 503"),
     setting("connections", Some("4096"), "COUNT", "Connections held open; further ones wait"),
@@ -40,8 +44,8 @@ pub(crate) fn command() -> Command {
     let base = Command::new("braid")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Write-sharded time-series ingest with verified reads")
-        .after_help(
-            "Without a command both tiers are served on one port, over a store on local disk.\n\n\
+        .after_help(admin::help() +
+            "\nWithout a command both tiers are served on one port, over a store on local disk.\n\n\
              Each setting is taken from its flag, else from the variable BRAID_<NAME>, else from the file, else its default.\n\n\
              Examples:\n  braid\n  braid --listen 127.0.0.1:7070 --data-dir ./braid-data --store embedded\n  braid config --config braid.toml",
         )
@@ -53,10 +57,14 @@ pub(crate) fn command() -> Command {
     SETTINGS.iter().fold(base, |command, setting| command.arg(arg(setting)))
 }
 
-/// `braid store …`, which has one verb so far.
+/// `braid store …`: what is done to a store while no node runs.
 fn store() -> Command {
     let init = Command::new("init").about("Make what the store needs before its first use: directory, tables; what is there stays");
-    Command::new("store").about("Prepare the store").subcommand_required(true).arg_required_else_help(true).subcommand(init)
+    Command::new("store")
+        .about("Prepare or repair the store")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands([init, lower_promise::command()])
 }
 
 fn arg(setting: &'static Setting) -> Arg {

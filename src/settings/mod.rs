@@ -33,6 +33,17 @@ pub(crate) enum StoreKind {
     Memory,
 }
 
+/// Whether a node changes layouts by heat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heat {
+    /// Where the namespace's policy lets it.
+    On,
+    /// It only says what it would do.
+    DryRun,
+    /// Never.
+    Off,
+}
+
 /// How logs are written to standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogFormat {
@@ -52,6 +63,8 @@ pub(crate) struct Settings {
     pub(crate) auth_token: Option<String>,
     pub(crate) refresh: Duration,
     pub(crate) compaction: bool,
+    pub(crate) heat: Heat,
+    pub(crate) heat_cool_down: Duration,
     pub(crate) inflight_bytes: usize,
     pub(crate) queries: usize,
     pub(crate) connections: usize,
@@ -75,6 +88,8 @@ impl Settings {
             auth_token: read.token("auth-token-file"),
             refresh: read.span("refresh"),
             compaction: read.boolean("compaction"),
+            heat: read.one_of("heat", &[("on", Heat::On), ("dry-run", Heat::DryRun), ("off", Heat::Off)]),
+            heat_cool_down: read.span("heat-cool-down"),
             inflight_bytes: read.number("inflight-bytes", 1 << 20, 16 << 30),
             queries: read.number("queries", 1, 10_000),
             connections: read.number("connections", 1, 1_000_000),

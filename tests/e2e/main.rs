@@ -2,6 +2,7 @@
 //!
 //! One test program, so that what they share is compiled and linked once.
 
+mod admin;
 mod bad_input;
 mod clock;
 mod compaction;

@@ -24,7 +24,8 @@ pub(super) enum Act {
 }
 
 pub(super) struct ScriptedStore {
-    inner: MemoryStore,
+    /// What other nodes see.
+    pub(super) inner: Arc<MemoryStore>,
     gate: Semaphore,
     /// What the next appends do; once empty they succeed.
     pub(super) appends: Mutex<VecDeque<Act>>,
@@ -39,7 +40,7 @@ pub(super) struct ScriptedStore {
 impl Default for ScriptedStore {
     fn default() -> Self {
         ScriptedStore {
-            inner: MemoryStore::default(),
+            inner: MemoryStore::new(),
             gate: Semaphore::new(Semaphore::MAX_PERMITS / 2),
             appends: Mutex::default(),
             notes: Mutex::default(),

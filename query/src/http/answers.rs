@@ -1,6 +1,6 @@
 //! The members that every answer has, and layouts as they are listed.
 
-use braid_shared::catalog::ListedLayout;
+use braid_shared::catalog::{Audit, ListedLayout};
 use braid_shared::model::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -18,6 +18,26 @@ pub(super) struct LayoutJson {
     shard_by: String,
     from: Option<String>,
     state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    published: Option<AuditJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    withdrawal: Option<AuditJson>,
+}
+
+/// Who changed something, when and why.
+#[derive(Debug, Serialize)]
+pub(super) struct AuditJson {
+    at: String,
+    author: Option<String>,
+    reason: Option<String>,
+    automatic: bool,
+}
+
+impl From<&Audit> for AuditJson {
+    fn from(audit: &Audit) -> AuditJson {
+        let Audit { author, reason, automatic, .. } = audit.clone();
+        AuditJson { at: audit.at().to_string(), author, reason, automatic }
+    }
 }
 
 #[derive(Serialize)]
@@ -44,7 +64,7 @@ impl LayoutJson {
     /// A layout of a timeline, by a horizon that was just read.
     pub(super) fn listed(listed: &ListedLayout, horizon: Timestamp) -> LayoutJson {
         let state = match listed {
-            ListedLayout { withdrawn: true, .. } => "withdrawn",
+            listed if listed.is_withdrawn() => "withdrawn",
             ListedLayout { from, .. } if *from >= horizon => "scheduled",
             _ => "active",
         };
@@ -55,6 +75,8 @@ impl LayoutJson {
             shard_by: listed.layout.shard_by.to_string(),
             from: start(listed.from),
             state,
+            published: listed.published.as_deref().map(AuditJson::from),
+            withdrawal: listed.withdrawn.as_ref().and_then(|set| set.audit.as_deref()).map(AuditJson::from),
         }
     }
 }
@@ -75,7 +97,7 @@ pub(super) fn close(tally: &Tally, out: &mut Vec<u8>) {
 fn account(tally: &Tally) -> Account {
     // What is consulted lies below the horizon, so all of it is active.
     let layouts = tally.layouts.values().map(|epoch| {
-        let listed = ListedLayout { layout: (*epoch.layout).clone(), from: epoch.range.from, withdrawn: false };
+        let listed = ListedLayout { layout: (*epoch.layout).clone(), from: epoch.range.from, published: None, withdrawn: None };
         LayoutJson::listed(&listed, Timestamp::MAX)
     });
     Account {

@@ -2,15 +2,15 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use braid_shared::catalog::{CatalogError, ListedLayout, NamespaceView, NewLayout};
+use braid_shared::catalog::{CatalogError, Intent, ListedLayout, NamespaceView, NewLayout, View};
 use braid_shared::model::{Precision, Span, Timestamp};
 use braid_shared::params::Params;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::answers::LayoutJson;
 use super::namespaces::{parse_body, parse_shard_by};
-use super::{Body, Call, Place, json, params};
+use super::{Body, Call, Place, json as json_answer, params};
 use crate::error::QueryError;
 use crate::json::put;
 
@@ -23,6 +23,9 @@ struct NewLayoutJson {
     bucket: Option<Span>,
     shard_by: Option<String>,
     effective_from: Option<Value>,
+    author: Option<String>,
+    reason: Option<String>,
+    expected_revision: Option<u64>,
 }
 
 pub(super) async fn list(call: Call, _place: Place) -> Result<Response, QueryError> {
@@ -33,10 +36,17 @@ pub(super) async fn list(call: Call, _place: Place) -> Result<Response, QueryErr
     let layouts: Vec<_> = timeline(namespace, key.as_deref()).iter().map(|listed| LayoutJson::listed(listed, view.horizon)).collect();
     let mut body = b"{\"layouts\":".to_vec();
     put(&mut body, &layouts);
-    body.extend_from_slice(b",\"revision\":");
-    put(&mut body, &view.revision);
-    body.push(b'}');
-    Ok(json(StatusCode::OK, body))
+    close(&call, &view, &mut body);
+    Ok(json_answer(StatusCode::OK, body))
+}
+
+/// Ends an answer with what it stands on: the revision, the promise, and the clock of this node.
+fn close(call: &Call, view: &View, body: &mut Vec<u8>) {
+    let members = json!({"revision": view.revision, "horizon": view.horizon.to_string(), "now": call.query.clock.now().to_string()});
+    body.push(b',');
+    let start = body.len();
+    put(body, &members);
+    body.remove(start);
 }
 
 pub(super) async fn publish(call: Call, _place: Place, body: Body) -> Result<Response, QueryError> {
@@ -50,23 +60,28 @@ pub(super) async fn publish(call: Call, _place: Place, body: Body) -> Result<Res
         shard_by: body.shard_by.as_deref().map(parse_shard_by).transpose()?,
         effective_from: body.effective_from.map(|value| effective_from(&call, &value)).transpose()?,
     };
-    let listed = call.query.catalog.publish_layout(&ns, key.as_deref(), new).await?;
+    let (author, reason, expected_revision) = (body.author, body.reason, body.expected_revision);
+    let by = Intent { author, reason, automatic: false, expected_revision };
+    let listed = call.query.catalog.publish_layout_by(&by, &ns, key.as_deref(), new).await?;
     Ok(one(&call, StatusCode::CREATED, &listed))
 }
 
 pub(super) async fn withdraw(call: Call, _place: Place) -> Result<Response, QueryError> {
-    let params = call.params(&["key", "version"], &[])?;
+    let params = call.params(&["key", "version", "author", "reason", "expected_revision"], &[])?;
     let (ns, key) = (call.namespace()?, key(&params)?);
-    let version = params.parsed("version", |text| text.parse::<u64>().map_err(|_| format!("{text:?} is not a layout's version")))?;
-    let version = version.ok_or_else(|| QueryError::Invalid("parameter version is missing".into()))?;
-    let listed = call.query.catalog.withdraw_layout(&ns, key.as_deref(), version).await?;
+    let number = |name| params.parsed(name, |text| text.parse::<u64>().map_err(|_| format!("{text:?} is not a whole number")));
+    let version = number("version")?.ok_or_else(|| QueryError::Invalid("parameter version is missing".into()))?;
+    let text = |name| params.get(name).map(str::to_owned);
+    let expected_revision = number("expected_revision")?;
+    let by = Intent { author: text("author"), reason: text("reason"), automatic: false, expected_revision };
+    let listed = call.query.catalog.withdraw_layout_by(&by, &ns, key.as_deref(), version).await?;
     Ok(one(&call, StatusCode::OK, &listed))
 }
 
 /// The timeline that a key follows: the default one until its own begins.
 fn timeline(namespace: &NamespaceView, key: Option<&str>) -> Vec<ListedLayout> {
     let own = key.map(|key| namespace.listed(Some(key))).unwrap_or_default();
-    let begins = own.iter().filter(|listed| !listed.withdrawn).map(|listed| listed.from).min();
+    let begins = own.iter().filter(|listed| !listed.is_withdrawn()).map(|listed| listed.from).min();
     let before = namespace.listed(None).into_iter().filter(|listed| begins.is_none_or(|begins| listed.from < begins));
     before.chain(own).collect()
 }
@@ -91,5 +106,5 @@ fn effective_from(call: &Call, value: &Value) -> Result<Timestamp, QueryError> {
 fn one(call: &Call, status: StatusCode, listed: &ListedLayout) -> Response {
     let mut body = Vec::new();
     put(&mut body, &LayoutJson::listed(listed, call.query.catalog.view().horizon));
-    json(status, body)
+    json_answer(status, body)
 }

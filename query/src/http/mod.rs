@@ -5,6 +5,7 @@ mod answers;
 mod event;
 mod events;
 mod explain;
+mod heat;
 mod keys;
 mod layout;
 mod namespaces;
@@ -50,7 +51,9 @@ pub fn router(query: Arc<Query>) -> Router {
         .route("/v1/{ns}/aggregate", get(|call: Call| answer("aggregate", call, aggregate::rows)))
         .route("/v1/{ns}/keys", get(|call: Call| answer("keys", call, keys::list)))
         .route("/v1/{ns}/explain", get(|call: Call| answer("explain", call, explain::partitions)))
+        .route("/v1/{ns}/heat", get(|call: Call| answer("heat", call, heat::show)))
         .route("/v1/{ns}/layout", layout)
+        .route("/v1/namespaces", get(|call: Call| answer("namespaces", call, namespaces::list)))
         .route("/v1/namespaces/{ns}", namespace)
         .with_state(query)
 }

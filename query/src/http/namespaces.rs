@@ -1,9 +1,9 @@
-//! `/v1/namespaces/{ns}`: policy and first layout.
+//! `/v1/namespaces`: every namespace; `/v1/namespaces/{ns}`: policy and first layout.
 
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
 use axum::http::StatusCode;
 use axum::response::Response;
-use braid_shared::catalog::{CatalogError, NamespaceView, NewNamespace, Policy};
+use braid_shared::catalog::{CatalogError, HeatMode, Intent, NamespaceView, NewNamespace, Policy};
 use braid_shared::layout::{Layout, ShardBy};
 use braid_shared::limits::STRING_BYTES_MAX;
 use braid_shared::model::{Namespace, Span};
@@ -11,7 +11,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{BODY_BYTES_MAX, Body, Call, Place, json as json_answer};
+use super::answers::AuditJson;
+use super::{BODY_BYTES_MAX, Body, Call, Place, json as json_answer, params};
 use crate::error::QueryError;
 
 /// Layout 0 of a namespace that says nothing else.
@@ -30,6 +31,26 @@ struct SettingsJson {
     min_shards: Option<u32>,
     max_shards: Option<u32>,
     eventual_reads: bool,
+    heat: Option<HeatMode>,
+    target_events: Option<u32>,
+    target_units: Option<u32>,
+    author: Option<String>,
+    reason: Option<String>,
+    expected_revision: Option<u64>,
+}
+
+/// A page of all namespaces, in the order of their names.
+pub(super) async fn list(call: Call, _place: Place) -> Result<Response, QueryError> {
+    let params = call.params(&["after", "limit"], &[])?;
+    let (after, limit) = (params.get("after"), params::limit_or_default(&params)?);
+    let view = call.query.catalog.refresh().await?;
+    let mut names: Vec<_> = view.namespaces().filter(|ns| after.is_none_or(|after| ns.as_str() > after)).collect();
+    names.sort_unstable();
+    let next = (names.len() > limit).then(|| names[limit - 1].as_str());
+    let listed = names.iter().take(limit).filter_map(|ns| view.namespace(ns).map(|namespace| description(ns, namespace)));
+    let listed = listed.collect::<Result<Vec<_>, _>>()?;
+    let body = json!({"namespaces": listed, "next": next, "revision": view.revision});
+    Ok(json_answer(StatusCode::OK, body.to_string().into_bytes()))
 }
 
 pub(super) async fn show(call: Call, _place: Place) -> Result<Response, QueryError> {
@@ -42,6 +63,7 @@ pub(super) async fn put(call: Call, _place: Place, body: Body) -> Result<Respons
     let ns = call.namespace()?;
     let settings: SettingsJson = parse_body(body)?;
     let shard_by = settings.shard_by.as_deref().map(parse_shard_by).transpose()?;
+    let by = settings.intent();
     let catalog = &call.query.catalog;
     if catalog.refresh().await?.namespace(&ns).is_none() {
         let new = NewNamespace {
@@ -50,14 +72,14 @@ pub(super) async fn put(call: Call, _place: Place, body: Body) -> Result<Respons
             shard_by: shard_by.clone().unwrap_or_default(),
             policy: settings.policy(),
         };
-        if catalog.create_namespace(&ns, new).await? {
+        if catalog.create_namespace_by(&by, &ns, new).await? {
             return described(&call, &ns, StatusCode::CREATED).await;
         }
     }
     let view = catalog.refresh().await?;
     let namespace = view.namespace(&ns).ok_or_else(|| CatalogError::NamespaceNotFound(ns.clone()))?;
     settings.agree_with(&first_layout(namespace)?, shard_by.as_ref())?;
-    catalog.set_policy(&ns, settings.policy()).await?;
+    catalog.set_policy_by(&by, &ns, settings.policy()).await?;
     described(&call, &ns, StatusCode::OK).await
 }
 
@@ -70,7 +92,15 @@ impl SettingsJson {
             min_shards: self.min_shards,
             max_shards: self.max_shards,
             eventual_reads: self.eventual_reads,
+            heat: self.heat,
+            target_events: self.target_events,
+            target_units: self.target_units,
         }
+    }
+
+    fn intent(&self) -> Intent {
+        let expected_revision = self.expected_revision;
+        Intent { author: self.author.clone(), reason: self.reason.clone(), automatic: false, expected_revision }
     }
 
     /// Layout 0 stands; giving it again as it is changes nothing.
@@ -96,9 +126,16 @@ fn first_layout(namespace: &NamespaceView) -> Result<Layout, QueryError> {
 async fn described(call: &Call, ns: &Namespace, status: StatusCode) -> Result<Response, QueryError> {
     let view = call.query.catalog.refresh().await?;
     let namespace = view.namespace(ns).ok_or_else(|| CatalogError::NamespaceNotFound(ns.clone()))?;
+    let mut body = description(ns, namespace)?;
+    body["revision"] = view.revision.into();
+    Ok(json_answer(status, body.to_string().into_bytes()))
+}
+
+/// A namespace's policy and first layout.
+fn description(ns: &Namespace, namespace: &NamespaceView) -> Result<Value, QueryError> {
     let first = first_layout(namespace)?;
     let policy = &namespace.policy;
-    let body = json!({
+    Ok(json!({
         "namespace": ns.as_str(),
         "shards": first.shards,
         "bucket": first.bucket.to_string(),
@@ -109,9 +146,11 @@ async fn described(call: &Call, ns: &Namespace, status: StatusCode) -> Result<Re
         "min_shards": policy.min_shards,
         "max_shards": policy.max_shards,
         "eventual_reads": policy.eventual_reads,
-        "revision": view.revision,
-    });
-    Ok(json_answer(status, body.to_string().into_bytes()))
+        "heat": policy.heat,
+        "target_events": policy.target_events,
+        "target_units": policy.target_units,
+        "changed": namespace.policy_set.audit.as_deref().map(AuditJson::from),
+    }))
 }
 
 fn span(span: Option<Span>) -> Value {

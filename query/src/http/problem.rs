@@ -83,6 +83,7 @@ fn of_catalog(error: &CatalogError) -> (&'static str, u16) {
         CatalogError::NamespaceNotFound(_) => (codes::NAMESPACE_NOT_FOUND, 404),
         CatalogError::LayoutNotFound(_) => (codes::LAYOUT_NOT_FOUND, 404),
         CatalogError::LayoutConflict(_) => (codes::LAYOUT_CONFLICT, 409),
+        CatalogError::RevisionConflict(_) => (codes::REVISION_CONFLICT, 409),
         CatalogError::LayoutImmutable(_) => (codes::LAYOUT_IMMUTABLE, 409),
         CatalogError::Invalid(_) => (codes::INVALID_PARAMETER, 400),
         CatalogError::Unknown(_) => (codes::OUTCOME_UNKNOWN, 503),

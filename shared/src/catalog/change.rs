@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Policy;
+use super::{Audit, Policy};
 use crate::layout::{Layout, LayoutVersion};
 use crate::model::Namespace;
 
@@ -16,6 +16,9 @@ pub(super) struct ChangeDocument {
     pub(super) before: Option<String>,
     /// What changes.
     pub(super) change: Change,
+    /// Who made it, when and why; older programs did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) audit: Option<Audit>,
 }
 
 /// What a revision changes.

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::CatalogError;
+use crate::model::Timestamp;
 use crate::store::{Store, StoreError, StoreErrorKind, Swap};
 
 /// Longest a call on one document may take; past it the outcome is unknown.
@@ -35,7 +36,7 @@ struct Framed<T> {
 
 /// Why a document could not be decoded.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Damaged {
+pub(crate) enum Damaged {
     /// Its checksum does not fit it.
     #[error("its checksum is wrong")]
     Checksum,
@@ -48,7 +49,7 @@ pub(super) enum Damaged {
 }
 
 /// Encodes a document.
-pub(super) fn encode(content: &impl Serialize) -> Bytes {
+pub(crate) fn encode(content: &impl Serialize) -> Bytes {
     let mut bytes = serde_json::to_vec(&Framed { format: FORMAT, content }).expect("plain data serializes");
     let sum = xxh3_64(&bytes);
     bytes.extend_from_slice(format!("\n{sum:016x}").as_bytes());
@@ -56,7 +57,7 @@ pub(super) fn encode(content: &impl Serialize) -> Bytes {
 }
 
 /// Decodes a document.
-pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Damaged> {
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Damaged> {
     #[derive(Deserialize)]
     struct Format {
         format: u32,
@@ -74,17 +75,17 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Damaged> {
 
 /// The store's document calls, each within a deadline.
 #[derive(Clone)]
-pub(super) struct Documents {
+pub(crate) struct Documents {
     store: Arc<dyn Store>,
 }
 
 impl Documents {
-    pub(super) fn new(store: Arc<dyn Store>) -> Documents {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Documents {
         Documents { store }
     }
 
     /// Reads and decodes a document, with its etag.
-    pub(super) async fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<(T, u64)>, CatalogError> {
+    pub(crate) async fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<(T, u64)>, CatalogError> {
         let Some(document) = within_deadline(self.store.read_document(name)).await? else {
             return Ok(None);
         };
@@ -93,12 +94,12 @@ impl Documents {
     }
 
     /// Swaps a document; the store's own outcome, a call that did not end in time being unknown.
-    pub(super) async fn swap(&self, name: &str, expected: Option<u64>, bytes: Bytes) -> Result<Swap, StoreError> {
+    pub(crate) async fn swap(&self, name: &str, expected: Option<u64>, bytes: Bytes) -> Result<Swap, StoreError> {
         within_deadline(self.store.swap_document(name, expected, bytes)).await
     }
 
     /// Writes a document under a name never used before. Found in place, it is an earlier try's.
-    pub(super) async fn create(&self, name: &str, bytes: Bytes) -> Result<(), CatalogError> {
+    pub(crate) async fn create(&self, name: &str, bytes: Bytes) -> Result<(), CatalogError> {
         let mut tries = 1;
         loop {
             match self.swap(name, None, bytes.clone()).await {
@@ -109,8 +110,13 @@ impl Documents {
         }
     }
 
+    /// The store's own clock, where it shows one.
+    pub(crate) async fn clock(&self) -> Result<Option<Timestamp>, StoreError> {
+        within_deadline(self.store.read_clock()).await
+    }
+
     /// Deletes documents that nothing names any more; what can't be deleted stays as waste.
-    pub(super) async fn discard(&self, names: impl IntoIterator<Item = String>) {
+    pub(crate) async fn discard(&self, names: impl IntoIterator<Item = String>) {
         for name in names {
             if let Err(error) = within_deadline(self.store.delete_document(&name)).await {
                 tracing::debug!(%name, %error, "a catalog document that nothing names was left behind");

@@ -18,6 +18,9 @@ pub enum CatalogError {
     /// The start is below the promise, or not after the timeline's last start.
     #[error("{0}")]
     LayoutConflict(String),
+    /// What is to be changed has changed since it was looked at.
+    #[error("{0}")]
+    RevisionConflict(String),
     /// Layout 0 is set when the namespace is made; later: append an epoch.
     #[error("{0}")]
     LayoutImmutable(String),

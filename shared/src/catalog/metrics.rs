@@ -1,9 +1,12 @@
 //! What operators see of the catalog.
 
-use prometheus::core::Collector;
+use std::sync::Weak;
+
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
 use prometheus::{Gauge, IntCounter, IntGauge, Registry};
 
-use super::Known;
+use super::{Catalog, Known};
 use crate::model::Timestamp;
 
 /// Gauges and counters of one node's catalog.
@@ -49,6 +52,35 @@ impl Metrics {
         self.revision.set(i64::try_from(known.root.revision).unwrap_or(i64::MAX));
         self.horizon.set(seconds(known.view.horizon));
         self.refreshed.set(seconds(known.view.began.wall));
+    }
+}
+
+/// What changes with the clock alone, and so is measured when it is asked for.
+pub(super) struct Distances {
+    catalog: Weak<Catalog>,
+    age: Gauge,
+    ahead: Gauge,
+}
+
+impl Distances {
+    pub(super) fn new(catalog: Weak<Catalog>) -> Result<Distances, prometheus::Error> {
+        let age = Gauge::new("braid_catalog_view_age_seconds", "How long ago the read began that this node's view is from.")?;
+        let ahead = "How far the promise lies ahead of this node's clock. Beyond the lead, some node's clock is wrong.";
+        Ok(Distances { catalog, age, ahead: Gauge::new("braid_catalog_promise_ahead_seconds", ahead)? })
+    }
+}
+
+impl Collector for Distances {
+    fn desc(&self) -> Vec<&Desc> {
+        [self.age.desc(), self.ahead.desc()].concat()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let Some(catalog) = self.catalog.upgrade() else { return Vec::new() };
+        let view = catalog.view();
+        self.age.set(catalog.clock.elapsed(view.began).as_secs_f64());
+        self.ahead.set(view.horizon.nanos().saturating_sub(catalog.clock.now().nanos()) as f64 / 1e9);
+        [self.age.collect(), self.ahead.collect()].concat()
     }
 }
 

@@ -4,13 +4,17 @@
 //!
 //! - `root`, `change`, `snapshot`, `documents`: what stands in the store.
 //! - `view`: what a node knows, immutable.
+//! - `guard`: a clock far ahead of the store's raises nothing; `lower`: the way back from one that did.
 //! - `refresh`: reads; `swap`: the one compare-and-swap; `raise`, `publish`: what is swapped in.
 //!
 //! Knows no HTTP and places no event itself.
 
+mod audit;
 mod change;
-mod documents;
+pub(crate) mod documents;
 mod error;
+mod guard;
+mod lower;
 mod metrics;
 mod publish;
 mod raise;
@@ -41,9 +45,11 @@ use refresh::LastRead;
 use root::Root;
 use view::Namespaces;
 
+pub use audit::{Audit, Intent};
 pub use error::CatalogError;
-pub use settings::{NewLayout, NewNamespace, Policy, Shared};
-pub use view::{ListedLayout, NamespaceView, View};
+pub use lower::Lowered;
+pub use settings::{HeatMode, NewLayout, NewNamespace, Policy, Shared};
+pub use view::{ListedLayout, NamespaceView, Set, View};
 
 /// Times that a lost race or an unanswered call is tried before the caller hears of it.
 const TRIES: u32 = 16;
@@ -67,6 +73,7 @@ pub struct Catalog {
     /// Held while this node swaps the root: it never races itself.
     writing: tokio::sync::Mutex<()>,
     raising: AtomicBool,
+    guard: guard::ClockGuard,
     /// Changes after which this node takes a snapshot.
     snapshot_every: u64,
     dice: Dice,
@@ -141,6 +148,7 @@ impl Catalog {
             last_read: tokio::sync::Mutex::default(),
             writing: tokio::sync::Mutex::default(),
             raising: AtomicBool::new(false),
+            guard: guard::ClockGuard::default(),
             snapshot_every: snapshot::snapshot_every(rng.random()),
             dice: Dice(Mutex::new(rng)),
             metrics,
@@ -170,7 +178,8 @@ impl Catalog {
     }
 
     /// Adds this catalog's metrics to a registry.
-    pub fn register(&self, registry: &prometheus::Registry) -> Result<(), prometheus::Error> {
+    pub fn register(self: &Arc<Self>, registry: &prometheus::Registry) -> Result<(), prometheus::Error> {
+        registry.register(Box::new(metrics::Distances::new(Arc::downgrade(self))?))?;
         self.metrics.register(registry)
     }
 

@@ -10,8 +10,8 @@ use super::refresh::{change_at, stale};
 use super::root::Root;
 use super::settings::{check_key, check_layout};
 use super::swap::Attempt;
-use super::view::{ListedLayout, NamespaceView, Namespaces};
-use super::{Catalog, CatalogError, Known, NewLayout, NewNamespace, Policy, TRIES};
+use super::view::{ListedLayout, NamespaceView, Namespaces, Set};
+use super::{Audit, Catalog, CatalogError, Intent, Known, NewLayout, NewNamespace, Policy, TRIES};
 use crate::layout::{Layout, LayoutVersion};
 use crate::limits::{KEYS_WITH_LAYOUTS_MAX, NAMESPACES_MAX, TIMELINE_LAYOUTS_MAX};
 use crate::model::{Namespace, Timestamp};
@@ -31,8 +31,13 @@ enum Plan<T> {
 impl Catalog {
     /// Makes a namespace where there is none; gives whether it was made.
     pub async fn create_namespace(&self, ns: &Namespace, new: NewNamespace) -> Result<bool, CatalogError> {
+        self.create_namespace_by(&Intent::default(), ns, new).await
+    }
+
+    /// As [`Catalog::create_namespace`], on record.
+    pub async fn create_namespace_by(&self, by: &Intent, ns: &Namespace, new: NewNamespace) -> Result<bool, CatalogError> {
         new.check()?;
-        self.change(|known, nonce| {
+        self.change(by, |known, nonce, _| {
             let namespaces = &known.view.namespaces;
             if known.view.namespace(ns).is_some() {
                 return Ok(Plan::Nothing(false));
@@ -47,9 +52,16 @@ impl Catalog {
 
     /// Replaces a namespace's policy.
     pub async fn set_policy(&self, ns: &Namespace, policy: Policy) -> Result<(), CatalogError> {
+        self.set_policy_by(&Intent::default(), ns, policy).await
+    }
+
+    /// As [`Catalog::set_policy`], on record, and only if the policy is the one that was looked at.
+    pub async fn set_policy_by(&self, by: &Intent, ns: &Namespace, policy: Policy) -> Result<(), CatalogError> {
         policy.check()?;
-        self.change(|known, _| {
-            if *found(known, ns)?.policy == policy {
+        self.change(by, |known, _, _| {
+            let view = found(known, ns)?;
+            by.refuse_changed("the policy", view.policy_set.revision)?;
+            if *view.policy == policy {
                 return Ok(Plan::Nothing(()));
             }
             Ok(Plan::Make(Change::PolicySet { namespace: ns.clone(), policy: policy.clone() }, ()))
@@ -59,10 +71,24 @@ impl Catalog {
 
     /// Appends an epoch to a key's own timeline, or to the default one.
     pub async fn publish_layout(&self, ns: &Namespace, key: Option<&str>, new: NewLayout) -> Result<ListedLayout, CatalogError> {
+        self.publish_layout_by(&Intent::default(), ns, key, new).await
+    }
+
+    /// As [`Catalog::publish_layout`], on record, and only if the timeline is the one that was looked at.
+    pub async fn publish_layout_by(
+        &self,
+        by: &Intent,
+        ns: &Namespace,
+        key: Option<&str>,
+        new: NewLayout,
+    ) -> Result<ListedLayout, CatalogError> {
         key.map_or(Ok(()), check_key)?;
-        self.change(|known, nonce| {
+        self.change(by, |known, nonce, audit| {
+            let view = found(known, ns)?;
+            by.refuse_changed("the timeline", view.timeline_changed(key))?;
             let version = LayoutVersion { revision: known.root.revision + 1, nonce };
-            let listed = plan_layout(found(known, ns)?, key, &new, version, known.root.promise(), self.clock.now())?;
+            let listed = plan_layout(view, key, &new, version, known.root.promise(), audit.at())?;
+            let listed = ListedLayout { published: Some(audit.clone().into()), ..listed };
             let change = Change::LayoutPublished {
                 namespace: ns.clone(),
                 key: key.map(Into::into),
@@ -76,34 +102,49 @@ impl Catalog {
 
     /// Withdraws an epoch that begins at or after the promise. One that is withdrawn already stays so.
     pub async fn withdraw_layout(&self, ns: &Namespace, key: Option<&str>, version: u64) -> Result<ListedLayout, CatalogError> {
+        self.withdraw_layout_by(&Intent::default(), ns, key, version).await
+    }
+
+    /// As [`Catalog::withdraw_layout`], on record, and only if the timeline is the one that was looked at.
+    pub async fn withdraw_layout_by(
+        &self,
+        by: &Intent,
+        ns: &Namespace,
+        key: Option<&str>,
+        version: u64,
+    ) -> Result<ListedLayout, CatalogError> {
         if version == 0 {
             return Err(CatalogError::LayoutImmutable("layout 0 covers all time and can't be withdrawn".into()));
         }
-        self.change(|known, _| {
-            let all = found(known, ns)?.listed(key);
-            let listed = all.into_iter().find(|l| l.layout.version.revision == version);
+        self.change(by, |known, _, audit| {
+            let view = found(known, ns)?;
+            let listed = view.listed(key).into_iter().find(|l| l.layout.version.revision == version);
             let listed = listed.ok_or(CatalogError::LayoutNotFound(version))?;
-            if listed.withdrawn {
+            if listed.is_withdrawn() {
                 return Ok(Plan::Nothing(listed));
             }
+            by.refuse_changed("the timeline", view.timeline_changed(key))?;
             refuse_begun(known.root.promise(), &listed)?;
             let (namespace, key) = (ns.clone(), key.map(Into::into));
             let change = Change::LayoutWithdrawn { namespace, key, version: listed.layout.version };
-            Ok(Plan::Make(change, ListedLayout { withdrawn: true, ..listed }))
+            let withdrawn = Set { revision: known.root.revision + 1, audit: Some(audit.clone().into()) };
+            Ok(Plan::Make(change, ListedLayout { withdrawn: Some(withdrawn), ..listed }))
         })
         .await
     }
 
     /// Plans on a fresh view and commits, planning anew whenever another swap came before.
-    async fn change<T>(&self, plan: impl Fn(&Known, u32) -> Result<Plan<T>, CatalogError>) -> Result<T, CatalogError> {
+    async fn change<T>(&self, by: &Intent, plan: impl Fn(&Known, u32, &Audit) -> Result<Plan<T>, CatalogError>) -> Result<T, CatalogError> {
+        by.check()?;
         let _turn = self.writing.lock().await;
         for tried in 0..TRIES {
             let known = self.refreshed().await?;
-            let (change, answer) = match plan(&known, self.dice.bits() as u32)? {
+            let audit = by.audit(self.clock.now());
+            let (change, answer) = match plan(&known, self.dice.bits() as u32, &audit)? {
                 Plan::Nothing(answer) => return Ok(answer),
                 Plan::Make(change, answer) => (change, answer),
             };
-            if self.commit(&known, change).await? {
+            if self.commit(&known, change, audit).await? {
                 return Ok(answer);
             }
             self.dice.back_off(tried).await;
@@ -113,10 +154,10 @@ impl Catalog {
 
     /// Writes a change as a document of its own and swaps it into the root of `known`; gives whether
     /// it stands. An error other than [`CatalogError::Unknown`] means that it never will.
-    async fn commit(&self, known: &Known, change: Change) -> Result<bool, CatalogError> {
+    async fn commit(&self, known: &Known, change: Change, audit: Audit) -> Result<bool, CatalogError> {
         let revision = known.root.revision + 1;
         let name = change_name(revision, self.dice.bits());
-        let document = ChangeDocument { revision, before: known.root.head.clone(), change };
+        let document = ChangeDocument { revision, before: known.root.head.clone(), change, audit: Some(audit) };
         let mut namespaces = known.view.namespaces.clone();
         namespaces.apply(&document).map_err(|fault| CatalogError::Invalid(fault.into()))?;
         self.documents.create(&name, encode(&document)).await?;
@@ -185,7 +226,7 @@ fn plan_layout(
     let bucket = new.bucket.unwrap_or(followed.bucket);
     let shard_by = new.shard_by.clone().unwrap_or_else(|| followed.shard_by.clone());
     check_layout(new.shards, bucket, &shard_by)?;
-    Ok(ListedLayout { layout: Layout { version, shards: new.shards, bucket, shard_by }, from, withdrawn: false })
+    Ok(ListedLayout { layout: Layout { version, shards: new.shards, bucket, shard_by }, from, published: None, withdrawn: None })
 }
 
 fn conflict(refused: PublishRefused) -> CatalogError {

@@ -73,6 +73,9 @@ impl Catalog {
         if !accepts(promise, ts) {
             return Err(CatalogError::Invalid(format!("{ts} lies further than {lead} ahead of this node's clock")));
         }
+        if promise > root.promise() {
+            self.guard.check(&self.documents, &*self.clock, lead).await?;
+        }
         let ceiling = raised_ceiling(root.ceiling, self.stamps.used(now), lead);
         self.attempt(known, root.raised(promise, ceiling), known.view.namespaces.clone()).await
     }

@@ -55,6 +55,27 @@ pub struct Policy {
     pub max_shards: Option<u32>,
     /// Whether reads may be eventually consistent.
     pub eventual_reads: bool,
+    /// Whether the controller changes layouts here; where absent, it does if `max_shards` leaves it room.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heat: Option<HeatMode>,
+    /// Events per second that one suffix should take at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_events: Option<u32>,
+    /// Store units per second that one suffix should take at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_units: Option<u32>,
+}
+
+/// What the controller does in a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HeatMode {
+    /// Nothing.
+    Off,
+    /// It decides and says so, and changes nothing.
+    DryRun,
+    /// It appends epochs.
+    Auto,
 }
 
 impl Policy {
@@ -64,6 +85,14 @@ impl Policy {
             if shards.is_some_and(|n| !(SHARDS_MIN..=SHARDS_MAX).contains(&n)) {
                 return Err(CatalogError::Invalid(format!("{name} must be {SHARDS_MIN} to {SHARDS_MAX}")));
             }
+        }
+        for (name, target) in [("target_events", self.target_events), ("target_units", self.target_units)] {
+            if target == Some(0) {
+                return Err(CatalogError::Invalid(format!("{name} must be at least 1")));
+            }
+        }
+        if matches!(self.heat, Some(HeatMode::Auto | HeatMode::DryRun)) && self.max_shards.is_none() {
+            return Err(CatalogError::Invalid("heat needs max_shards".into()));
         }
         match (self.min_shards, self.max_shards) {
             (Some(least), Some(most)) if least > most => Err(CatalogError::Invalid("min_shards must not exceed max_shards".into())),

@@ -12,8 +12,8 @@ use super::documents::{Documents, encode};
 use super::refresh::stale;
 use super::root::SnapshotRef;
 use super::swap::Attempt;
-use super::view::{ListedLayout, Namespaces};
-use super::{Catalog, CatalogError, Known, Policy, TRIES};
+use super::view::{ListedLayout, Namespaces, Set};
+use super::{Audit, Catalog, CatalogError, Known, Policy, TRIES};
 use crate::layout::Layout;
 use crate::model::{Namespace, Timestamp};
 
@@ -35,8 +35,32 @@ const PART_BYTES: usize = 200 * 1024;
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Entry {
-    Namespace { namespace: Namespace, policy: Policy },
-    Layout { namespace: Namespace, key: Option<String>, from: i64, withdrawn: bool, layout: Layout },
+    Namespace {
+        namespace: Namespace,
+        policy: Policy,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        set: Option<SetEntry>,
+    },
+    Layout {
+        namespace: Namespace,
+        key: Option<String>,
+        from: i64,
+        withdrawn: bool,
+        layout: Layout,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        published: Option<Audit>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        withdrawal: Option<SetEntry>,
+    },
+}
+
+/// The change that set something; older programs did not keep it.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SetEntry {
+    revision: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    audit: Option<Audit>,
 }
 
 impl Documents {
@@ -71,7 +95,7 @@ impl Catalog {
         }
     }
 
-    async fn take_snapshot(&self, known: &Known) -> Result<(), CatalogError> {
+    pub(super) async fn take_snapshot(&self, known: &Known) -> Result<(), CatalogError> {
         let Some(head) = known.root.head.clone() else { return Ok(()) };
         let (revision, parts) = (known.root.revision, parts(&known.view.namespaces));
         let name = format!("snapshot/{revision:020}-{:016x}", self.dice.bits());
@@ -146,7 +170,8 @@ fn parts(namespaces: &Namespaces) -> Vec<Vec<Entry>> {
 
 fn entries(namespaces: &Namespaces) -> impl Iterator<Item = Entry> {
     namespaces.iter().flat_map(|(ns, view)| {
-        let namespace = Entry::Namespace { namespace: ns.clone(), policy: (*view.policy).clone() };
+        let set = Some(SetEntry::from(&view.policy_set));
+        let namespace = Entry::Namespace { namespace: ns.clone(), policy: (*view.policy).clone(), set };
         let layouts = view.histories().flat_map(move |(key, history)| {
             let key = key.map(str::to_owned);
             history.listed().into_iter().map(move |l| entry(ns, key.clone(), l))
@@ -156,15 +181,37 @@ fn entries(namespaces: &Namespaces) -> impl Iterator<Item = Entry> {
 }
 
 fn entry(ns: &Namespace, key: Option<String>, listed: ListedLayout) -> Entry {
-    let ListedLayout { layout, from, withdrawn } = listed;
-    Entry::Layout { namespace: ns.clone(), key, from: from.nanos(), withdrawn, layout }
+    let ListedLayout { layout, from, published, withdrawn } = listed;
+    Entry::Layout {
+        namespace: ns.clone(),
+        key,
+        from: from.nanos(),
+        withdrawn: withdrawn.is_some(),
+        layout,
+        published: published.map(|audit| (*audit).clone()),
+        withdrawal: withdrawn.as_ref().map(SetEntry::from),
+    }
+}
+
+impl From<&Set> for SetEntry {
+    fn from(set: &Set) -> SetEntry {
+        SetEntry { revision: set.revision, audit: set.audit.as_deref().cloned() }
+    }
+}
+
+impl From<SetEntry> for Set {
+    fn from(entry: SetEntry) -> Set {
+        Set { revision: entry.revision, audit: entry.audit.map(Into::into) }
+    }
 }
 
 fn restore(namespaces: &mut Namespaces, entry: Entry) -> Result<(), &'static str> {
     match entry {
-        Entry::Namespace { namespace, policy } => namespaces.insert(&namespace, policy),
-        Entry::Layout { namespace, key, from, withdrawn, layout } => {
-            namespaces.list(&namespace, key.as_deref(), ListedLayout { layout, from: Timestamp::from_nanos(from), withdrawn })
+        Entry::Namespace { namespace, policy, set } => namespaces.insert(&namespace, policy, set.unwrap_or_default().into()),
+        Entry::Layout { namespace, key, from, withdrawn, layout, published, withdrawal } => {
+            let withdrawn = withdrawn.then(|| withdrawal.unwrap_or_default().into());
+            let listed = ListedLayout { layout, from: Timestamp::from_nanos(from), published: published.map(Into::into), withdrawn };
+            namespaces.list(&namespace, key.as_deref(), listed)
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use imbl::HashMap;
 
 use super::change::{Change, ChangeDocument};
-use super::{Policy, Shared};
+use super::{Audit, Policy, Shared};
 use crate::clock::Mark;
 use crate::layout::{Layout, LayoutVersion};
 use crate::model::{Namespace, TimeRange, Timestamp};
@@ -56,15 +56,40 @@ pub struct ListedLayout {
     pub layout: Layout,
     /// Event time from which it holds; [`Timestamp::MIN`] for layout 0.
     pub from: Timestamp,
+    /// Who published it, when and why, where that was kept.
+    pub published: Option<Arc<Audit>>,
+    /// The change that withdrew it, if one did.
+    pub withdrawn: Option<Set>,
+}
+
+/// The change that set something.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Set {
+    /// The revision it made; 0 where that was not kept.
+    pub revision: u64,
+    /// Who made it, when and why, where that was kept.
+    pub audit: Option<Arc<Audit>>,
+}
+
+impl ListedLayout {
     /// Whether it was withdrawn.
-    pub withdrawn: bool,
+    pub fn is_withdrawn(&self) -> bool {
+        self.withdrawn.is_some()
+    }
+}
+
+/// An epoch as it was published.
+#[derive(Clone, Debug, PartialEq)]
+struct Published {
+    layout: Arc<Layout>,
+    audit: Option<Arc<Audit>>,
 }
 
 /// One timeline as published: what holds, and what was withdrawn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct History {
-    timeline: Timeline<Arc<Layout>>,
-    withdrawn: Vec<(Timestamp, Arc<Layout>)>,
+    timeline: Timeline<Published>,
+    withdrawn: Vec<(Timestamp, Published, Set)>,
 }
 
 impl History {
@@ -80,28 +105,39 @@ impl History {
 
     /// The layout of a version, if it holds somewhere.
     fn published(&self, version: LayoutVersion) -> Option<&Arc<Layout>> {
-        self.timeline.groups().map(|(_, layout)| layout).find(|layout| layout.version == version)
+        self.timeline.groups().map(|(_, epoch)| &epoch.layout).find(|layout| layout.version == version)
+    }
+
+    /// The revision at which it last changed.
+    fn changed(&self) -> u64 {
+        let published = self.timeline.groups().map(|(_, epoch)| epoch.layout.version.revision).max();
+        let withdrawn = self.withdrawn.iter().map(|(_, _, set)| set.revision).max();
+        published.max(withdrawn).unwrap_or(0)
     }
 
     /// Every layout in the order of publication.
     pub(super) fn listed(&self) -> Vec<ListedLayout> {
-        let list =
-            |withdrawn| move |(from, layout): (Timestamp, &Arc<Layout>)| ListedLayout { layout: (**layout).clone(), from, withdrawn };
-        let gone = self.withdrawn.iter().map(|(from, layout)| (*from, layout));
-        let mut all: Vec<_> = self.timeline.groups().map(list(false)).chain(gone.map(list(true))).collect();
+        let list = |from, epoch: &Published, withdrawn| ListedLayout {
+            layout: (*epoch.layout).clone(),
+            from,
+            published: epoch.audit.clone(),
+            withdrawn,
+        };
+        let gone = self.withdrawn.iter().map(|(from, epoch, set)| list(*from, epoch, Some(set.clone())));
+        let mut all: Vec<_> = self.timeline.groups().map(|(from, epoch)| list(from, epoch, None)).chain(gone).collect();
         all.sort_by_key(|l| l.layout.version);
         all
     }
 
-    fn publish(&mut self, from: Timestamp, layout: Layout) -> Result<(), &'static str> {
-        self.timeline.append(from, Arc::new(layout)).map_err(|_| "a layout does not begin after the one before it")
+    fn publish(&mut self, from: Timestamp, epoch: Published) -> Result<(), &'static str> {
+        self.timeline.append(from, epoch).map_err(|_| "a layout does not begin after the one before it")
     }
 
-    fn withdraw(&mut self, version: LayoutVersion) -> Result<(), &'static str> {
-        let found = self.timeline.groups().find(|(_, layout)| layout.version == version);
-        let (from, layout) = found.map(|(from, layout)| (from, layout.clone())).ok_or("a layout that was withdrawn is not there")?;
-        self.timeline.remove(|layout| layout.version == version);
-        self.withdrawn.push((from, layout));
+    fn withdraw(&mut self, version: LayoutVersion, set: Set) -> Result<(), &'static str> {
+        let found = self.timeline.groups().find(|(_, epoch)| epoch.layout.version == version);
+        let (from, epoch) = found.map(|(from, epoch)| (from, epoch.clone())).ok_or("a layout that was withdrawn is not there")?;
+        self.timeline.remove(|epoch| epoch.layout.version == version);
+        self.withdrawn.push((from, epoch, set));
         Ok(())
     }
 
@@ -110,7 +146,7 @@ impl History {
         let here = self.listed();
         before.listed().iter().all(|old| {
             let found = here.binary_search_by_key(&old.layout.version, |new| new.layout.version).map(|at| &here[at]);
-            found.is_ok_and(|new| new.layout == old.layout && new.from == old.from && (new.withdrawn || !old.withdrawn))
+            found.is_ok_and(|new| new.layout == old.layout && new.from == old.from && (new.is_withdrawn() || !old.is_withdrawn()))
         })
     }
 }
@@ -120,6 +156,8 @@ impl History {
 pub struct NamespaceView {
     /// Policy.
     pub policy: Arc<Policy>,
+    /// The change that set it.
+    pub policy_set: Set,
     default: Arc<History>,
     keys: HashMap<Arc<str>, Arc<History>>,
 }
@@ -128,7 +166,7 @@ impl NamespaceView {
     /// The layout that places an event of `key` at `ts`: the latest epoch of the key's own that
     /// began by then, else the namespace's default.
     pub fn layout_at(&self, key: &str, ts: Timestamp) -> &Arc<Layout> {
-        let own = self.keys.get(key).and_then(|own| own.timeline.at(ts));
+        let own = self.keys.get(key).and_then(|own| own.timeline.at(ts)).map(|epoch| &epoch.layout);
         own.unwrap_or_else(|| self.default_at(ts))
     }
 
@@ -138,7 +176,7 @@ impl NamespaceView {
         let own_from = own.and_then(Timeline::first_start).unwrap_or(Timestamp::MAX);
         let before = TimeRange { from: range.from, to: range.to.min(own_from) };
         let default = self.default.timeline.within(before);
-        default.chain(own.into_iter().flat_map(|own| own.within(range))).map(|(part, layout)| (part, layout.clone())).collect()
+        default.chain(own.into_iter().flat_map(|own| own.within(range))).map(|(part, epoch)| (part, epoch.layout.clone())).collect()
     }
 
     /// The timeline as published, withdrawn ones included: of a key, or the default (`None`).
@@ -146,9 +184,36 @@ impl NamespaceView {
         self.history(key).map(History::listed).unwrap_or_default()
     }
 
+    /// The epochs of a key's own that were not withdrawn, in order: start, layout, and who published it.
+    pub fn epochs_published(&self, key: &str) -> impl Iterator<Item = (Timestamp, &Arc<Layout>, Option<&Audit>)> {
+        let own = self.keys.get(key).map(|own| own.timeline.groups());
+        own.into_iter().flatten().map(|(from, epoch)| (from, &epoch.layout, epoch.audit.as_deref()))
+    }
+
+    /// How many layouts were ever published for a key.
+    pub fn layouts_published(&self, key: &str) -> usize {
+        self.history(Some(key)).map_or(0, History::len)
+    }
+
+    /// The keys that have layouts of their own, in no order.
+    pub fn keys_with_layouts(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.keys.keys()
+    }
+
+    /// Start of the epoch that the default timeline has at `ts`.
+    pub fn default_start(&self, ts: Timestamp) -> Timestamp {
+        let until = TimeRange { from: Timestamp::MIN, to: Timestamp::from_nanos(ts.nanos().saturating_add(1)) };
+        self.default.timeline.within(until).last().map_or(Timestamp::MIN, |(part, _)| part.from)
+    }
+
     /// The layout that the default timeline has at `ts`.
-    pub(super) fn default_at(&self, ts: Timestamp) -> &Arc<Layout> {
-        self.default.timeline.at(ts).expect("layout 0 covers all time")
+    pub fn default_at(&self, ts: Timestamp) -> &Arc<Layout> {
+        &self.default.timeline.at(ts).expect("layout 0 covers all time").layout
+    }
+
+    /// The revision at which the timeline that a key follows, or the default one, last changed.
+    pub(super) fn timeline_changed(&self, key: Option<&str>) -> u64 {
+        self.history(key).unwrap_or(&self.default).changed()
     }
 
     /// How many keys have layouts of their own.
@@ -191,37 +256,46 @@ impl Namespaces {
 
     /// Applies a change; it was checked before it was made, so a fault means damage.
     pub(super) fn apply(&mut self, document: &ChangeDocument) -> Result<(), &'static str> {
+        let set = Set { revision: document.revision, audit: document.audit.clone().map(Into::into) };
         match &document.change {
             Change::NamespaceMade { namespace, layout, policy } => {
-                self.insert(namespace, policy.clone())?;
-                self.list(namespace, None, ListedLayout { layout: layout.clone(), from: Timestamp::MIN, withdrawn: false })
+                let published = set.audit.clone();
+                self.insert(namespace, policy.clone(), set)?;
+                self.list(namespace, None, ListedLayout { layout: layout.clone(), from: Timestamp::MIN, published, withdrawn: None })
             }
             Change::PolicySet { namespace, policy } => {
-                self.get_mut(namespace)?.policy = Arc::new(policy.clone());
+                let view = self.get_mut(namespace)?;
+                (view.policy, view.policy_set) = (Arc::new(policy.clone()), set);
                 Ok(())
             }
             Change::LayoutPublished { namespace, key, from, layout } => {
-                let listed = ListedLayout { layout: layout.clone(), from: Timestamp::from_nanos(*from), withdrawn: false };
-                self.list(namespace, key.as_deref(), listed)
+                let (layout, from) = (layout.clone(), Timestamp::from_nanos(*from));
+                self.list(namespace, key.as_deref(), ListedLayout { layout, from, published: set.audit, withdrawn: None })
             }
-            Change::LayoutWithdrawn { namespace, key, version } => self.get_mut(namespace)?.history_mut(key.as_deref()).withdraw(*version),
+            Change::LayoutWithdrawn { namespace, key, version } => {
+                self.get_mut(namespace)?.history_mut(key.as_deref()).withdraw(*version, set)
+            }
         }
     }
 
     /// Adds a namespace that has no layout yet.
-    pub(super) fn insert(&mut self, ns: &Namespace, policy: Policy) -> Result<(), &'static str> {
-        let view = NamespaceView { policy: Arc::new(policy), default: Arc::default(), keys: HashMap::new() };
+    pub(super) fn insert(&mut self, ns: &Namespace, policy: Policy, policy_set: Set) -> Result<(), &'static str> {
+        let view = NamespaceView { policy: Arc::new(policy), policy_set, default: Arc::default(), keys: HashMap::new() };
         self.0.insert(ns.clone(), Arc::new(view)).map_or(Ok(()), |_| Err("a namespace was made twice"))
     }
 
     /// Adds a layout to a timeline, or to what was withdrawn from it.
     pub(super) fn list(&mut self, ns: &Namespace, key: Option<&str>, listed: ListedLayout) -> Result<(), &'static str> {
         let history = self.get_mut(ns)?.history_mut(key);
-        if listed.withdrawn {
-            history.withdrawn.push((listed.from, Arc::new(listed.layout)));
-            return Ok(());
+        let ListedLayout { layout, from, published, withdrawn } = listed;
+        let epoch = Published { layout: Arc::new(layout), audit: published };
+        match withdrawn {
+            None => history.publish(from, epoch),
+            Some(set) => {
+                history.withdrawn.push((from, epoch, set));
+                Ok(())
+            }
         }
-        history.publish(listed.from, listed.layout)
     }
 
     /// Whether every namespace has a layout 0 that covers all time; false means damage.

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use prometheus::{HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry, exponential_buckets, histogram_opts, opts};
 
 use super::{BlockAddress, Day, Document, EncodedBlock, Enough, PageToken, Scan, ScanPage, Store, StoreError, StoreErrorKind, Swap};
-use crate::model::{Namespace, TimeRange};
+use crate::model::{Namespace, TimeRange, Timestamp};
 use crate::partition::Partition;
 
 /// A store whose operations are counted.
@@ -145,6 +145,10 @@ impl Store for MeteredStore {
 
     fn days<'a>(&'a self, ns: &'a Namespace, key: &'a str, from: Day, to: Day) -> BoxFuture<'a, Result<Vec<Day>, StoreError>> {
         self.count("days", self.inner.days(ns, key, from, to))
+    }
+
+    fn read_clock(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
+        self.count("read_clock", self.inner.read_clock())
     }
 
     fn health(&self) -> Result<(), StoreError> {

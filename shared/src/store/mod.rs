@@ -216,6 +216,11 @@ pub trait Store: Send + Sync + 'static {
     /// Days of a key that were noted, ascending, within `[from, to]`.
     fn days<'a>(&'a self, ns: &'a Namespace, key: &'a str, from: Day, to: Day) -> BoxFuture<'a, Result<Vec<Day>, StoreError>>;
 
+    /// What time it is by the store's own clock, where it has one that is not this machine's.
+    fn read_clock(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
+        ready(Ok(None)).boxed()
+    }
+
     /// Whether writes can be taken now; the reason where not.
     fn health(&self) -> Result<(), StoreError>;
 }

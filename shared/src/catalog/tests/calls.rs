@@ -125,8 +125,8 @@ async fn promise_3_a_layout_is_withdrawn_only_before_it_begins() {
     let (store, node) = node().await;
     let scheduled = node.publish_layout(&ns("n"), Some("k"), from(1_050, 5)).await.unwrap();
     let version = scheduled.layout.version.revision;
-    assert!(node.withdraw_layout(&ns("n"), Some("k"), version).await.unwrap().withdrawn);
-    assert!(node.withdraw_layout(&ns("n"), Some("k"), version).await.unwrap().withdrawn, "again is no error");
+    assert!(node.withdraw_layout(&ns("n"), Some("k"), version).await.unwrap().is_withdrawn());
+    assert!(node.withdraw_layout(&ns("n"), Some("k"), version).await.unwrap().is_withdrawn(), "again is no error");
     assert_eq!(shards_at(&node, "k", 1_050), 4);
     let replaced = node.publish_layout(&ns("n"), Some("k"), from(1_020, 6)).await.unwrap().layout.version.revision;
     node.pass(15);
@@ -137,7 +137,7 @@ async fn promise_3_a_layout_is_withdrawn_only_before_it_begins() {
     assert_eq!(node.withdraw_layout(&ns("n"), None, 77).await, Err(CatalogError::LayoutNotFound(77)));
     let other = Node::open(&store, 1_000).await.unwrap();
     let listed = other.view().namespace(&ns("n")).unwrap().listed(Some("k"));
-    assert_eq!(listed.iter().map(|l| l.withdrawn).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(listed.iter().map(|l| l.is_withdrawn()).collect::<Vec<_>>(), [true, false]);
 }
 
 #[tokio::test]

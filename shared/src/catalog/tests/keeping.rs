@@ -48,7 +48,7 @@ async fn a_snapshot_shows_what_its_changes_made() {
     publish(&node, 3, 300).await;
     let other = Node::open(&store, 1_000).await.unwrap();
     assert!(same(&node, &other));
-    assert!(other.view().namespace(&ns("n")).unwrap().listed(None)[1].withdrawn);
+    assert!(other.view().namespace(&ns("n")).unwrap().listed(None)[1].is_withdrawn());
 }
 
 #[tokio::test]
@@ -182,4 +182,32 @@ fn metrics_register_once() {
     let metrics = super::super::metrics::Metrics::new();
     metrics.register(&registry).unwrap();
     assert!(metrics.register(&registry).is_err());
+}
+
+#[tokio::test]
+async fn among_a_hundred_thousand_keys_with_layouts_a_refresh_reads_one_document_and_one_more_for_each_change() {
+    let registry = prometheus::Registry::new();
+    let plain = memory();
+    let metered: Arc<dyn Store> = crate::store::MeteredStore::new(plain.clone(), &registry).unwrap();
+    let node = node(&plain).await;
+    publish(&node, 100_000, 0).await;
+    node.snapshot_if_due().await;
+    let other = Node::open(&metered, 1_000).await.unwrap();
+    let reads = || {
+        let gathered = registry.gather();
+        let family = gathered.iter().find(|family| family.name() == "braid_store_operation_seconds").unwrap();
+        let of_reads = |metric: &&prometheus::proto::Metric| metric.get_label().iter().any(|label| label.value() == "read_document");
+        family.get_metric().iter().find(of_reads).unwrap().get_histogram().get_sample_count()
+    };
+    let opened = reads();
+    other.refresh().await.unwrap();
+    assert_eq!(reads() - opened, 1, "nothing new costs one small read");
+    assert!(encode(&root(&plain).await).len() < 1_024, "and the root is small, however many keys there are");
+    for changes in [1, 3] {
+        publish(&node, changes, 200_000 + changes * 10).await;
+        let before = reads();
+        other.refresh().await.unwrap();
+        assert_eq!(reads() - before, 1 + u64::from(changes), "one more for each change");
+    }
+    assert_eq!(other.view().namespace(&ns("n")).unwrap().own_keys(), 100_004);
 }

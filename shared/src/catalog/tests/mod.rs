@@ -2,7 +2,9 @@
 
 mod answers;
 mod calls;
+mod clocks;
 mod keeping;
+mod record;
 mod rule;
 mod sim;
 mod world;

@@ -17,7 +17,7 @@ use futures::future::BoxFuture;
 use self::plan::Plan;
 pub use self::plan::{Fault, Gate, Operation};
 use super::{BlockAddress, Day, Document, EncodedBlock, Enough, PageToken, Scan, ScanPage, Store, StoreError, StoreErrorKind, Swap};
-use crate::model::{Namespace, TimeRange};
+use crate::model::{Namespace, TimeRange, Timestamp};
 use crate::partition::Partition;
 
 /// A store that fails as told.
@@ -25,6 +25,7 @@ pub struct FaultStore {
     inner: Arc<dyn Store>,
     plan: Mutex<Plan>,
     documents: Mutex<Documents>,
+    clock: Mutex<Option<Timestamp>>,
 }
 
 /// Documents as this wrapper saw them last.
@@ -37,7 +38,12 @@ struct Documents {
 impl FaultStore {
     /// Wraps `inner`, no fault planned.
     pub fn new(inner: Arc<dyn Store>) -> Arc<FaultStore> {
-        Arc::new(FaultStore { inner, plan: Mutex::default(), documents: Mutex::default() })
+        Arc::new(FaultStore { inner, plan: Mutex::default(), documents: Mutex::default(), clock: Mutex::default() })
+    }
+
+    /// From now on the store's clock stands at `now`.
+    pub fn set_clock(&self, now: Timestamp) {
+        *self.clock.lock().expect("no holder panics") = Some(now);
     }
 
     /// Plans a fault for the next such operation; several are taken in order.
@@ -248,6 +254,15 @@ impl Store for FaultStore {
 
     fn days<'a>(&'a self, ns: &'a Namespace, key: &'a str, from: Day, to: Day) -> BoxFuture<'a, Result<Vec<Day>, StoreError>> {
         self.run(Operation::Days, self.inner.days(ns, key, from, to))
+    }
+
+    /// By the clock that a test set, else by the inner store's.
+    fn read_clock(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
+        let set = *self.clock.lock().expect("no holder panics");
+        match set {
+            Some(now) => futures::future::ready(Ok(Some(now))).boxed(),
+            None => self.inner.read_clock(),
+        }
     }
 
     fn health(&self) -> Result<(), StoreError> {

@@ -67,8 +67,8 @@ impl Log {
     pub(super) fn verdict(mut self, last: &View, roots: &[Root]) -> Result<Happened, String> {
         let happened = Happened {
             accepted: self.accepted.len(),
-            published: self.changed.iter().filter(|(_, l)| !l.withdrawn).count(),
-            withdrawn: self.changed.iter().filter(|(_, l)| l.withdrawn).count(),
+            published: self.changed.iter().filter(|(_, l)| !l.is_withdrawn()).count(),
+            withdrawn: self.changed.iter().filter(|(_, l)| l.is_withdrawn()).count(),
             unknown: self.unknown,
             views: self.views.len(),
             swaps: roots.len(),
@@ -102,11 +102,11 @@ impl Log {
         };
         for (timeline, listed) in &self.changed {
             let found = ns.listed(*timeline).into_iter().find(|l| l.layout == listed.layout && l.from == listed.from);
-            if !found.as_ref().is_some_and(|found| found.withdrawn || !listed.withdrawn) {
+            if !found.as_ref().is_some_and(|found| found.is_withdrawn() || !listed.is_withdrawn()) {
                 self.faults.push(format!("an acknowledged change does not stand: {listed:?}, found {found:?}"));
             }
         }
-        let published = self.changed.iter().filter(|(_, l)| !l.withdrawn).count();
+        let published = self.changed.iter().filter(|(_, l)| !l.is_withdrawn()).count();
         let timelines = [None, Some(KEYS[0]), Some(KEYS[1])];
         let standing: usize = timelines.iter().map(|t| ns.listed(*t).iter().filter(|l| l.layout.version.revision > 0).count()).sum();
         if !(published..=published + self.unknown).contains(&standing) {

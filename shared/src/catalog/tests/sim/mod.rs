@@ -238,7 +238,7 @@ fn publish_unchecked(root: &mut Root, from: i64, last: &mut i64) -> Option<(Stri
     let revision = root.revision + 1;
     let layout = Layout { version: LayoutVersion { revision, nonce: 0 }, shards: 7, bucket: seconds(3_600), shard_by: ShardBy::Id };
     let change = Change::LayoutPublished { namespace: namespace(), key: Some(ROGUE.into()), from, layout };
-    let document = ChangeDocument { revision, before: root.head.clone(), change };
+    let document = ChangeDocument { revision, before: root.head.clone(), change, audit: None };
     let name = change_name(revision, u64::MAX);
     (root.revision, root.head) = (revision, Some(name.clone()));
     Some((name, encode(&document)))

@@ -1,0 +1,74 @@
+//! The catalog with 100,000 keys that have layouts of their own: placing one event, and what they weigh.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Duration;
+
+use braid_shared::catalog::{Catalog, NewLayout, NewNamespace, Shared};
+use braid_shared::clock::{Clock, SystemClock};
+use braid_shared::model::{Namespace, Timestamp};
+use braid_shared::store::{MemoryStore, Store};
+use criterion::{Criterion, criterion_group, criterion_main};
+
+const KEYS: u64 = 100_000;
+
+/// Resident memory of this process, bytes.
+fn resident() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4_096
+}
+
+fn key(n: u64) -> String {
+    format!("departures/terminal-{n:06}")
+}
+
+/// A store whose catalog has the layouts and a snapshot of them.
+async fn filled(ns: &Namespace) -> Arc<dyn Store> {
+    let store: Arc<dyn Store> = MemoryStore::new();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let catalog = Catalog::open(store.clone(), clock, Shared::default()).await.expect("it opens");
+    catalog.create_namespace(ns, NewNamespace::default()).await.expect("it is made");
+    for n in 0..KEYS {
+        catalog.publish_layout(ns, Some(&key(n)), NewLayout::of(1 + (n % 64) as u32)).await.expect("it is published");
+    }
+    let fresh = tokio::spawn(catalog.clone().keep_fresh(Duration::from_millis(1)));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    fresh.abort();
+    store
+}
+
+fn place(c: &mut Criterion) {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let ns: Namespace = "bench".parse().expect("a name");
+    let store = runtime.block_on(filled(&ns));
+    let before = resident();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let catalog = runtime.block_on(Catalog::open(store, clock, Shared::default())).expect("it opens");
+    println!("memory: {} B a key with a layout of its own", resident().saturating_sub(before) / KEYS);
+    let view = catalog.view();
+    let now = Timestamp::from_nanos(catalog.view().horizon.nanos() + 1);
+    let keys: Vec<String> = (0..4_096).map(|n| key(n * 7_919 % KEYS)).collect();
+    let ids: Vec<String> = (0..4_096).map(|n| format!("0192f5e0-{n:04x}-7abc-8def-{:012x}", n * 104_729)).collect();
+    let mut at = 0;
+    let mut next = || {
+        at = (at + 1) % keys.len();
+        (&keys[at], &ids[at])
+    };
+    c.bench_function("place one event, 100,000 keys with layouts", |b| {
+        b.iter(|| {
+            let (key, id) = next();
+            let layout = view.namespace(&ns).expect("it is known").layout_at(key, black_box(now));
+            black_box((layout.version, layout.bucket(now), layout.suffix(id, None)))
+        })
+    });
+    c.bench_function("place one event of the same key", |b| {
+        b.iter(|| {
+            let (_, id) = next();
+            let layout = view.namespace(&ns).expect("it is known").layout_at(&keys[0], black_box(now));
+            black_box((layout.version, layout.bucket(now), layout.suffix(id, None)))
+        })
+    });
+}
+
+criterion_group!(benches, place);
+criterion_main!(benches);
