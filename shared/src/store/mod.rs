@@ -1,6 +1,7 @@
 //! Stores: one trait, one conformance suite.
 
 pub mod conformance;
+pub mod cql;
 pub mod embedded;
 pub mod fault;
 pub mod memory;
