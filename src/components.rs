@@ -108,6 +108,11 @@ impl Components {
         missing
     }
 
+    /// Whether the node is about to end.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
     /// From now on the node is not ready.
     pub(crate) fn begin_drain(&self) {
         self.draining.store(true, Ordering::Relaxed);

@@ -3,6 +3,7 @@
 mod admin;
 mod components;
 mod lower_promise;
+mod ready;
 mod serve;
 mod settings;
 mod store;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
     }
     telemetry::init(&settings);
     let ended = match matches.subcommand_name() {
+        Some("ready") => ready::ask(settings.listen),
         Some("store") => on_store(&matches, &settings),
         Some("ingest") => run(Tier::Ingest, &settings),
         Some("query") => run(Tier::Query, &settings),

@@ -6,6 +6,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use braid_shared::store::Store;
+use braid_shared::store::cql::{self, CqlStore};
 use braid_shared::store::embedded::{EmbeddedOptions, EmbeddedStore};
 use braid_shared::store::memory::MemoryStore;
 use prometheus::Registry;
@@ -31,6 +32,7 @@ pub(crate) async fn open(settings: &Settings, registry: &Registry) -> Result<Ope
             let store = tokio::task::spawn_blocking(move || EmbeddedStore::open(&path, options)).await??;
             Ok(Opened { store: store.clone(), closer: Some(Arc::new(move || store.close())) })
         }
+        StoreKind::Cql => Ok(Opened { store: CqlStore::open(&settings.cql.options).await?, closer: None }),
     }
 }
 
@@ -45,6 +47,11 @@ pub(crate) async fn init(settings: &Settings) -> Result<String, Box<dyn Error>> 
                 tokio::task::spawn_blocking(move || close()).await?;
             }
             Ok(format!("the embedded store in {} is ready", settings.data_dir.display()))
+        }
+        StoreKind::Cql => {
+            let cql = &settings.cql;
+            cql::init(&cql.options, &cql.tables).await?;
+            Ok(format!("keyspace {} on {} is ready", cql.options.keyspace, cql.options.nodes.join(", ")))
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use futures::FutureExt;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -49,6 +50,10 @@ pub(super) async fn accept(listener: TcpListener, app: Router, settings: &Settin
                 }
             },
         }
+    }
+    // Whoever connected before the socket closes is served: else the kernel would reset them.
+    while let (Ok(slot), Some(Ok((stream, _)))) = (slots.clone().try_acquire_owned(), listener.accept().now_or_never()) {
+        spawn(stream, slot, app.clone(), settings.stall, &graceful);
     }
     Held { graceful, slots, slots_max }
 }

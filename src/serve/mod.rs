@@ -5,6 +5,7 @@
 mod auth;
 mod connections;
 mod linger;
+mod notice;
 mod operations;
 mod signal;
 
@@ -28,9 +29,9 @@ pub(crate) async fn serve(components: Components, settings: &Settings) -> Result
     writeln!(std::io::stdout(), "braid listening on http://{address}")?;
     tracing::info!(%address, store = ?settings.store, "listening");
 
+    let stop = notice::after(stop, components.clone(), settings.drain_notice);
     let held = connections::accept(listener, app, settings, stop).await;
     tracing::info!("draining");
-    components.begin_drain();
     let cut = held.finish(settings.drain).await;
     components.close(settings.drain).await;
     tracing::info!(connections_cut = cut, "stopped");
@@ -45,5 +46,10 @@ fn router(components: &Arc<Components>, settings: &Settings) -> Router {
         Some(token) => guarded.route_layer(middleware::from_fn_with_state(auth::Token::new(token), auth::demand)),
         None => guarded,
     };
-    guarded.merge(operations::open(components)).fallback(operations::not_found).method_not_allowed_fallback(operations::method_not_allowed)
+    let app = guarded.merge(operations::open(components));
+    let app = app.fallback(operations::not_found).method_not_allowed_fallback(operations::method_not_allowed);
+    match settings.drain_notice {
+        Some(_) => app.layer(middleware::map_response_with_state(components.clone(), notice::close_after_answer)),
+        None => app,
+    }
 }

@@ -21,8 +21,32 @@ const fn setting(name: &'static str, default: Option<&'static str>, value: &'sta
 
 pub(super) const SETTINGS: &[Setting] = &[
     setting("listen", Some("127.0.0.1:7070"), "ADDR", "Address and port to serve (braid query: 127.0.0.1:7071)"),
-    setting("store", Some("embedded"), "STORE", "Where blocks are kept: embedded, or memory (nothing survives the process)"),
+    setting("store", Some("embedded"), "STORE", "Where blocks are kept: embedded, cql, or memory (nothing survives the process)"),
     setting("data-dir", Some("./braid-data"), "DIR", "Directory of the embedded store"),
+    setting("cql-nodes", Some("127.0.0.1:9042"), "ADDRS", "Nodes of ScyllaDB or Cassandra to begin with, HOST:PORT parted by commas"),
+    setting("cql-keyspace", Some("braid"), "NAME", "Keyspace, made by `braid store init`"),
+    setting("cql-datacenter", None, "NAME", "Data centre that requests stay in"),
+    setting(
+        "cql-quorum",
+        Some("local"),
+        "SCOPE",
+        "Whose majority answers: local (the data centre's), or global; the same on every node of Braid",
+    ),
+    setting("cql-user", None, "NAME", "User of the cluster; needs cql-password-file"),
+    setting("cql-password-file", None, "FILE", "File with that user's password"),
+    setting(
+        "cql-tls-ca",
+        None,
+        "FILE",
+        "Encrypt, and trust the certificates in this PEM file; those of nodes must name their IP addresses",
+    ),
+    setting("cql-tls-cert", None, "FILE", "PEM file with Braid's own certificate, where the cluster asks for one"),
+    setting("cql-tls-key", None, "FILE", "PEM file with its key"),
+    setting("cql-in-flight", Some("256"), "COUNT", "Reads, and writes, under way for each node of the cluster; further ones wait"),
+    setting("cql-speculate", Some("200ms"), "TIME", "A read without an answer after this long is also sent to another node; or off"),
+    setting("cql-replication", Some("3"), "COPIES", "store init: copies in every data centre, or DC:COPIES parted by commas"),
+    setting("cql-compaction", Some("time-window"), "KIND", "store init: how the engine compacts: time-window, size-tiered or leveled"),
+    setting("cql-window", Some("1d"), "TIME", "store init: width of a window of time-window compaction"),
     setting("auto-create", Some("true"), "BOOL", "Whether the first write to a namespace makes it"),
     setting("auth-token-file", None, "FILE", "File with the token that requests must carry"),
     setting("insecure", Some("false"), SWITCH, "Serve an address other than loopback without a token"),
@@ -35,6 +59,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("connections", Some("4096"), "COUNT", "Connections held open; further ones wait"),
     setting("stall", Some("30s"), "TIME", "A client that makes no progress for this long is cut off"),
     setting("drain", Some("30s"), "TIME", "At SIGTERM: how long requests may take to finish"),
+    setting("drain-notice", None, "TIME", "At SIGTERM: how long to go on serving before that, not ready, so that a balancer lets go"),
     setting("log", Some("info"), "FILTER", "What is logged: error, warn, info, debug, or a filter such as braid_ingest=debug"),
     setting("log-format", Some("text"), "FORMAT", "How it is logged, on standard error: text or json"),
 ];
@@ -53,6 +78,7 @@ pub(crate) fn command() -> Command {
         .subcommand(Command::new("ingest").about("Serve the ingest tier alone"))
         .subcommand(Command::new("query").about("Serve the query tier alone"))
         .subcommand(store())
+        .subcommand(Command::new("ready").about("Ask the node that listens here whether it is ready; fails where not"))
         .subcommand(Command::new("config").about("Print the settings in force and where each came from"));
     SETTINGS.iter().fold(base, |command, setting| command.arg(arg(setting)))
 }

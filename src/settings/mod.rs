@@ -1,6 +1,7 @@
 //! Settings: flags > `BRAID_*` environment > TOML file > default. Plain data, checked at start with
 //! all faults listed at once; each value remembers where it came from.
 
+mod cql;
 mod flags;
 mod layers;
 
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use braid_shared::model::Span;
 
+pub(crate) use cql::CqlSettings;
 pub(crate) use flags::command;
 pub(crate) use layers::Layers;
 
@@ -29,6 +31,8 @@ pub(crate) enum Tier {
 pub(crate) enum StoreKind {
     /// Local disk.
     Embedded,
+    /// ScyllaDB or Apache Cassandra.
+    Cql,
     /// Nothing survives the process: for trying things out.
     Memory,
 }
@@ -59,6 +63,7 @@ pub(crate) struct Settings {
     pub(crate) listen: SocketAddr,
     pub(crate) store: StoreKind,
     pub(crate) data_dir: PathBuf,
+    pub(crate) cql: CqlSettings,
     pub(crate) auto_create: bool,
     pub(crate) auth_token: Option<String>,
     pub(crate) refresh: Duration,
@@ -70,6 +75,7 @@ pub(crate) struct Settings {
     pub(crate) connections: usize,
     pub(crate) stall: Duration,
     pub(crate) drain: Duration,
+    pub(crate) drain_notice: Option<Duration>,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
 }
@@ -82,8 +88,9 @@ impl Settings {
             listen: read.parsed("listen", ([127, 0, 0, 1], 0).into(), |v| {
                 v.parse().map_err(|_| "an address and port, such as 127.0.0.1:7070".into())
             }),
-            store: read.one_of("store", &[("embedded", StoreKind::Embedded), ("memory", StoreKind::Memory)]),
+            store: read.one_of("store", &[("embedded", StoreKind::Embedded), ("cql", StoreKind::Cql), ("memory", StoreKind::Memory)]),
             data_dir: read.parsed("data-dir", PathBuf::new(), |v| Ok(PathBuf::from(v))),
+            cql: read.cql(),
             auto_create: read.boolean("auto-create"),
             auth_token: read.token("auth-token-file"),
             refresh: read.span("refresh"),
@@ -95,6 +102,7 @@ impl Settings {
             connections: read.number("connections", 1, 1_000_000),
             stall: read.span("stall"),
             drain: read.span("drain"),
+            drain_notice: read.optional_span("drain-notice"),
             log: read.parsed("log", String::new(), |v| Ok(v.to_owned())),
             log_format: read.one_of("log-format", &[("text", LogFormat::Text), ("json", LogFormat::Json)]),
         };
@@ -142,6 +150,11 @@ impl Reader<'_> {
 
     fn span(&mut self, name: &str) -> Duration {
         self.parsed(name, Duration::ZERO, |value| value.parse::<Span>().map(Span::duration).map_err(|why| why.to_string()))
+    }
+
+    /// A span that may be absent.
+    fn optional_span(&mut self, name: &str) -> Option<Duration> {
+        self.layers.get(name).is_some().then(|| self.span(name))
     }
 
     fn number(&mut self, name: &str, least: usize, most: usize) -> usize {
@@ -197,6 +210,17 @@ mod tests {
         let faults = resolve(&["--listen", "nowhere", "--queries", "0", "--refresh", "1mo"]).unwrap_err();
         assert_eq!(faults.len(), 3, "{faults:?}");
         assert!(["listen", "queries", "refresh"].iter().all(|name| faults.iter().any(|fault| fault.starts_with(name))));
+    }
+
+    #[test]
+    fn a_cluster_is_named_by_its_nodes_and_reached_as_told() {
+        let cql =
+            resolve(&["--store", "cql", "--cql-nodes", "a:9042, b:9142", "--cql-quorum", "global", "--cql-speculate", "off"]).unwrap().cql;
+        assert_eq!((cql.options.nodes, cql.options.speculate_after), (vec!["a:9042".to_owned(), "b:9142".to_owned()], None));
+        for (name, wrong) in [("nodes", "a"), ("quorum", "one"), ("user", "u"), ("tls-key", "k"), ("replication", "0"), ("speculate", "x")]
+        {
+            assert_eq!(resolve(&[&format!("--cql-{name}"), wrong]).unwrap_err().len(), 1, "{name}");
+        }
     }
 
     #[test]

@@ -15,19 +15,20 @@ use crate::http::{Client, NDJSON, query, segment};
 use crate::read::{all_events, by_id};
 use crate::server::{End, Server};
 
-const NS: &str = "flights";
+pub(crate) const NS: &str = "flights";
 const BATCH: usize = 5_000;
 const CONNECTIONS: usize = 2;
 /// The file's events lie within it; midnights of both ends in UTC.
 const YEAR: (&str, &str) = ("2013-01-01T00:00:00Z", "2014-02-01T00:00:00Z");
 const DAY: &str = "2013-07-09";
 
-struct Flights {
+pub(crate) struct Flights {
     batches: Vec<Vec<u8>>,
-    truth: Value,
+    pub(crate) truth: Value,
 }
 
-fn flights() -> Option<&'static Flights> {
+/// The events and what must come back of them, where they are to be had.
+pub(crate) fn flights() -> Option<&'static Flights> {
     static FLIGHTS: OnceLock<Option<Flights>> = OnceLock::new();
     FLIGHTS.get_or_init(load).as_ref()
 }
@@ -46,11 +47,12 @@ fn load() -> Option<Flights> {
     Some(Flights { batches: lines.chunks(BATCH).map(<[_]>::concat).collect(), truth })
 }
 
-/// Sends every batch over several connections; each must be stored whole.
-fn replay(client: &Client, flights: &Flights) {
+/// Sends every batch over several connections, dealt to several nodes; each must be stored whole.
+pub(crate) fn replay(clients: &[&Client], flights: &Flights) {
     std::thread::scope(|scope| {
         for first in 0..CONNECTIONS {
             scope.spawn(move || {
+                let client = clients[first % clients.len()];
                 for batch in flights.batches.iter().skip(first).step_by(CONNECTIONS) {
                     let answer = client.deliver(&format!("/v1/{NS}/events"), NDJSON, batch).expect(200).json();
                     assert_eq!(answer["rejected"], 0, "{answer}");
@@ -64,7 +66,7 @@ fn truth_holds_under(shards: u32, bucket: &str) {
     let Some(flights) = flights() else { return };
     let server = Server::start();
     server.client().put(&format!("/v1/namespaces/{NS}"), &json!({"shards": shards, "bucket": bucket})).expect(201);
-    replay(server.client(), flights);
+    replay(&[server.client()], flights);
     check_truth(server.client(), &flights.truth);
 }
 
@@ -72,9 +74,9 @@ fn truth_holds_under(shards: u32, bucket: &str) {
 fn the_truth_comes_back_and_a_second_replay_and_a_restart_change_nothing() {
     let Some(flights) = flights() else { return };
     let mut server = Server::start();
-    replay(server.client(), flights);
+    replay(&[server.client()], flights);
     check_truth(server.client(), &flights.truth);
-    replay(server.client(), flights);
+    replay(&[server.client()], flights);
     check_truth(server.client(), &flights.truth);
     check_streams(server.client(), flights);
     server.restart(End::Kill);
@@ -101,7 +103,7 @@ fn the_truth_comes_back_from_sixty_four_suffixes_and_hour_buckets() {
     truth_holds_under(64, "1h");
 }
 
-fn check_truth(client: &Client, truth: &Value) {
+pub(crate) fn check_truth(client: &Client, truth: &Value) {
     let mut events = 0;
     for (key, of_key) in truth["keys"].as_object().expect("an object") {
         check_key(client, key, of_key);

@@ -4,13 +4,18 @@
 
 mod admin;
 mod bad_input;
+mod balancer;
 mod clock;
+mod cluster;
 mod compaction;
+mod cql;
+mod cql_faults;
 mod crash;
 mod flights;
 mod group_commit;
 mod http;
 mod layout;
+mod ledger;
 mod model;
 mod read;
 mod server;

@@ -59,12 +59,7 @@ fn partition(&(ns, key, bucket, revision, nonce, suffix, ..): &Sizes<'_>) -> Res
 }
 
 impl CqlStore {
-    pub(super) async fn find_fragmented(
-        &self,
-        least: usize,
-        after: Option<&Partition>,
-        most: usize,
-    ) -> Result<Vec<Partition>, StoreError> {
+    pub(super) async fn find_fragmented(&self, least: usize, after: Option<&Partition>, most: usize) -> Result<Vec<Partition>, StoreError> {
         let mut count = Count { least, current: None, small: 0, found: Vec::new() };
         let mut statement = if after.is_some() { self.statements.sizes_after.clone() } else { self.statements.sizes.clone() };
         statement.set_page_size(ROWS);

@@ -34,9 +34,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use self::options::{CqlOptions, CqlTables, CqlTls, Replication, Scope, TableCompaction};
 use self::statements::Statements;
-use super::{
-    BlockAddress, Day, Document, EncodedBlock, PageToken, Scan, ScanPage, Store, StoreError, StoreErrorKind, Swap,
-};
+use super::{BlockAddress, Day, Document, EncodedBlock, PageToken, Scan, ScanPage, Store, StoreError, StoreErrorKind, Swap};
 use crate::model::Namespace;
 use crate::partition::Partition;
 

@@ -138,8 +138,7 @@ mod tests {
     use crate::stamp::Stamp;
 
     fn blocks(count: usize, bytes: usize) -> Vec<StoredBlock> {
-        let address =
-            BlockAddress { min_ts: Timestamp::from_nanos(0), max_ts: Timestamp::from_nanos(0), id: Stamp { time: 0, node: 0 } };
+        let address = BlockAddress { min_ts: Timestamp::from_nanos(0), max_ts: Timestamp::from_nanos(0), id: Stamp { time: 0, node: 0 } };
         vec![StoredBlock { address, bytes: vec![0; bytes].into() }; count]
     }
 

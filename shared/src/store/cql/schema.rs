@@ -39,10 +39,7 @@ const TABLES: [Table; 4] = [
             ("block", "blob", REGULAR),
         ],
     },
-    Table {
-        name: "documents",
-        columns: &[("name", "text", PARTITION), ("etag", "bigint", REGULAR), ("content", "blob", REGULAR)],
-    },
+    Table { name: "documents", columns: &[("name", "text", PARTITION), ("etag", "bigint", REGULAR), ("content", "blob", REGULAR)] },
     Table { name: "keys", columns: &[("ns", "text", PARTITION), ("slot", "int", PARTITION), ("key", "text", CLUSTERING)] },
     Table { name: "days", columns: &[("ns", "text", PARTITION), ("key", "text", PARTITION), ("day", "int", CLUSTERING)] },
 ];

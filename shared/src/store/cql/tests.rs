@@ -1,4 +1,5 @@
 //! The suite on a real cluster: `BRAID_CQL_NODES` names one, `host:port` or several; `scripts/cassandra` starts one.
+//! Where it encrypts and asks for a password, `BRAID_CQL_CA` names the certificate to trust.
 
 use std::sync::Arc;
 
@@ -14,7 +15,10 @@ async fn store() -> Option<Arc<CqlStore>> {
     };
     let nodes: Vec<String> = nodes.split(',').map(str::to_owned).collect();
     let replication = Replication::Everywhere(u16::try_from(nodes.len()).expect("a few"));
-    let options = CqlOptions { nodes, keyspace: format!("test_{:08x}", rand::random::<u32>()), ..CqlOptions::default() };
+    let tls = std::env::var_os("BRAID_CQL_CA").map(|ca| CqlTls { ca: ca.into(), identity: None });
+    let login = tls.as_ref().map(|_| ("cassandra".to_owned(), "cassandra".to_owned()));
+    let keyspace = format!("test_{:08x}", rand::random::<u32>());
+    let options = CqlOptions { nodes, keyspace, login, tls, ..CqlOptions::default() };
     let tables = CqlTables { replication, ..CqlTables::default() };
     let missing = CqlStore::open(&options).await.err().expect("a keyspace that nobody made can't be opened");
     assert!(missing.message.contains("braid store init"), "{missing}");

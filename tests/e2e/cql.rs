@@ -1,0 +1,104 @@
+//! Separate tiers over one cluster that speaks CQL. Skipped, and said so, where none is named.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use serde_json::json;
+
+use crate::balancer::Balancer;
+use crate::cluster::Cluster;
+use crate::flights::{self, flights};
+use crate::http::{Client, JSON, NDJSON};
+use crate::ledger::Ledger;
+use crate::server::{End, Stop, until};
+
+#[test]
+fn two_ingest_and_two_query_nodes_give_the_truth_of_the_flights() {
+    let (Some(cluster), Some(flights)) = (Cluster::named(), flights()) else { return };
+    let ingest = [cluster.start(&["ingest"], &[]), cluster.start(&["ingest"], &[])];
+    let query = [cluster.start(&["query"], &[]), cluster.start(&["query"], &[])];
+    // A year of departures in buckets of a day: with those of an hour most blocks would hold one or two.
+    query[0].client().put(&format!("/v1/namespaces/{}", flights::NS), &json!({"bucket": "1d"})).expect(201);
+    flights::replay(&[ingest[0].client(), ingest[1].client()], flights);
+    query.iter().for_each(|node| flights::check_truth(node.client(), &flights.truth));
+}
+
+#[test]
+fn a_tier_has_its_own_routes_and_no_others() {
+    let Some(cluster) = Cluster::named() else { return };
+    let (ingest, query) = (cluster.start(&["ingest"], &[]), cluster.start(&["query"], &[]));
+    ingest.client().post("/v1/own/events", JSON, r#"{"key":"k","id":"a","value":1}"#).expect(200);
+    query.client().get("/v1/own/events/a?key=k").expect(200);
+    ingest.client().get("/v1/own/keys").expect_problem(404, "not_found");
+    let refused = query.client().post("/write?db=own", "text/plain", "k value=1");
+    refused.expect_problem(404, "not_found");
+}
+
+#[test]
+fn n_changes_under_two_writers_on_two_nodes_and_nothing_is_lost_or_doubled() {
+    let Some(cluster) = Cluster::named() else { return };
+    let ingest = [cluster.start(&["ingest"], &[]), cluster.start(&["ingest"], &[])];
+    let query = [cluster.start(&["query"], &[]), cluster.start(&["query"], &[])];
+    let (ledger, stop) = (&Ledger::new("changing"), &AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let guard = Stop(stop);
+        let writers = ingest.each_ref().map(|node| scope.spawn(move || ledger.write(node.client(), stop)));
+        ledger.wait_for_more(500);
+        let readers = query.each_ref().map(|node| scope.spawn(move || ledger.read(node.client(), stop)));
+        for shards in [10, 3] {
+            publish(query[0].client(), "changing", shards);
+            ledger.wait_for_more(500);
+        }
+        drop(guard);
+        writers.into_iter().for_each(|writer| writer.join().expect("the writer is content"));
+        readers.into_iter().for_each(|reader| assert!(reader.join().expect("the reader is content") > 0));
+    });
+    query.iter().for_each(|node| ledger.check(node.client()));
+}
+
+/// Publishes a layout and waits until it holds.
+pub(crate) fn publish(client: &Client, ns: &str, shards: u32) {
+    let layout = json!({"key": "hot", "shards": shards}).to_string();
+    let made = client.deliver(&format!("/v1/{ns}/layout"), JSON, layout.as_bytes()).expect(201).json();
+    until("the layout holds", || {
+        let layouts = client.read(&format!("/v1/{ns}/layout?key=hot"))["layouts"].clone();
+        layouts.as_array().is_some_and(|all| all.iter().any(|one| one["version"] == made["version"] && one["state"] == "active"))
+    });
+}
+
+#[test]
+fn a_rolling_restart_behind_a_plain_tcp_balancer_fails_no_request() {
+    let Some(cluster) = Cluster::named() else { return };
+    let mut nodes = [(); 2].map(|()| cluster.start(&[], &["--drain-notice", "1s"]));
+    let balancer = Balancer::over(nodes.iter().map(|node| node.url().replace("http://", "")).collect());
+    let (answered, stop) = (&AtomicUsize::new(0), &AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let guard = Stop(stop);
+        let clients: Vec<_> = (0..4)
+            .map(|number| {
+                scope.spawn({
+                    let client = Client::new(&balancer.url());
+                    move || request_without_end(&client, number, answered, stop)
+                })
+            })
+            .collect();
+        for node in &mut nodes {
+            let wanted = answered.load(Ordering::Relaxed) + 100;
+            until("requests are answered", || answered.load(Ordering::Relaxed) >= wanted);
+            node.restart(End::Drain);
+        }
+        drop(guard);
+        clients.into_iter().for_each(|client| client.join().expect("every request was answered"));
+    });
+}
+
+/// Writes and reads back, each request sent once.
+fn request_without_end(client: &Client, number: usize, answered: &AtomicUsize, stop: &AtomicBool) {
+    let mut n = 0;
+    while !stop.load(Ordering::Relaxed) {
+        n += 1;
+        let event = json!({"key": "rolling", "id": format!("{number}-{n}"), "value": n});
+        client.post("/v1/rolling/events", NDJSON, event.to_string()).expect(200);
+        client.get(&format!("/v1/rolling/events/{number}-{n}?key=rolling")).expect(200);
+        answered.fetch_add(2, Ordering::Relaxed);
+    }
+}
