@@ -57,36 +57,33 @@ pub struct Portion {
     pub separator: u8,
 }
 
-/// Merges one partition.
-pub fn merge_partition(verified: &Verified, range: TimeRange, projection: &Projection) -> Result<Table, QueryError> {
-    merge_blocks(verified, &verified.blocks, range, projection)
-}
-
 /// Merges some of a partition's blocks.
-fn merge_blocks(verified: &Verified, blocks: &[Block], range: TimeRange, projection: &Projection) -> Result<Table, QueryError> {
-    block::merge(&verified.planned.epoch.layout, blocks, range, projection).map_err(|error| verified.damaged(&error))
+fn merge_blocks(verified: &Verified, blocks: &[Block], range: TimeRange) -> Result<Table, QueryError> {
+    block::merge(&verified.planned.epoch.layout, blocks, range, &Projection::All).map_err(|error| verified.damaged(&error))
 }
 
-/// The blocks in which an id occurs: no others take part in the events that have it.
-fn blocks_with(verified: &Verified, range: TimeRange, id: &str) -> Result<Vec<Block>, QueryError> {
-    let mut found = Vec::new();
+/// The blocks in which an id occurs, since no others take part in the events that have it, and the
+/// least range of time that holds those events; nothing where there are none.
+fn blocks_with(verified: &Verified, range: TimeRange, id: &str) -> Result<Option<(Vec<Block>, TimeRange)>, QueryError> {
+    let (mut blocks, mut times) = (Vec::new(), Vec::new());
     for block in verified.blocks.iter().filter(|block| overlaps(&block.header().address, range)) {
-        if block.holds_id(id).map_err(|error| verified.damaged(&error))? {
-            found.push(block.clone());
+        let found = block.times_of_id(id, range).map_err(|error| verified.damaged(&error))?;
+        if !found.is_empty() {
+            blocks.push(block.clone());
+            times.extend(found);
         }
     }
-    Ok(found)
+    let (Some(first), Some(last)) = (times.iter().min(), times.iter().max()) else { return Ok(None) };
+    let to = Timestamp::from_nanos(last.saturating_add(1)).min(range.to);
+    Ok(Some((blocks, TimeRange { from: Timestamp::from_nanos(*first), to })))
 }
 
 /// The newest event with this id that lies in `range` and passes `filter`, as JSON.
 pub fn newest(verified: &[Verified], range: TimeRange, filter: &Filter, id: &str) -> Result<Option<Vec<u8>>, QueryError> {
     let mut newest: Option<(Part, usize)> = None;
     for verified in verified {
-        let blocks = blocks_with(verified, range, id)?;
-        if blocks.is_empty() {
-            continue;
-        }
-        let part = Part::new(verified, merge_blocks(verified, &blocks, range, &Projection::All)?, filter);
+        let Some((blocks, range)) = blocks_with(verified, range, id)? else { continue };
+        let part = Part::new(verified, merge_blocks(verified, &blocks, range)?, filter);
         let Some(row) = part.last_with(id) else { continue };
         if newest.as_ref().is_none_or(|(best, at)| best.place(*at) < part.place(row)) {
             newest = Some((part, row));
@@ -110,7 +107,7 @@ impl Rows {
     ) -> Result<Rows, QueryError> {
         let mut parts = Vec::new();
         for verified in verified.iter().filter(|verified| !verified.blocks.is_empty()) {
-            let table = merge_partition(verified, range, &Projection::All)?;
+            let table = merge_blocks(verified, &verified.blocks, range)?;
             let mut part = Part::new(verified, table, filter);
             part.skip(order, after);
             if !part.left.is_empty() {

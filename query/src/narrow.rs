@@ -19,14 +19,11 @@ pub fn narrow(
     rows: usize,
     after: Option<Timestamp>,
 ) -> Result<TimeRange, QueryError> {
-    let mut times = times(verified, range)?;
-    if let Some(after) = after {
-        times.retain(|ts| *ts != after.nanos());
-    }
+    let rows = rows.max(1);
+    let mut times = times(verified, range, order, rows, after)?;
     if times.len() <= rows {
         return Ok(range);
     }
-    let rows = rows.max(1);
     Ok(match order {
         Order::Asc => {
             let (_, last, _) = times.select_nth_unstable(rows - 1);
@@ -40,15 +37,78 @@ pub fn narrow(
     })
 }
 
-/// Times of all rows in `range`.
-fn times(verified: &[Verified], range: TimeRange) -> Result<Vec<i64>, QueryError> {
+/// Times of rows in `range` but for those at `after`: of each block all that can be among the
+/// first `rows`, and at least one more where there is one.
+fn times(verified: &[Verified], range: TimeRange, order: Order, rows: usize, after: Option<Timestamp>) -> Result<Vec<i64>, QueryError> {
     let mut times = Vec::new();
     for verified in verified {
         for block in verified.blocks.iter().filter(|block| overlaps(&block.header().address, range)) {
             let ts = block.ts().map_err(|error| verified.damaged(&error))?;
             let before = |bound: Timestamp| ts.partition_point(|ts| *ts < bound.nanos());
-            times.extend_from_slice(&ts[before(range.from)..before(range.to)]);
+            let inside = &ts[before(range.from)..before(range.to)];
+            let at_after = |ts: &&i64| after.is_some_and(|after| after.nanos() == **ts);
+            match order {
+                Order::Asc => times.extend(inside.iter().skip_while(at_after).take(rows + 1)),
+                Order::Desc => times.extend(inside.iter().rev().skip_while(at_after).take(rows + 1)),
+            }
         }
     }
     Ok(times)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use braid_shared::block::{Block, RowBuffer, encode};
+    use braid_shared::layout::{Layout, LayoutVersion, ShardBy};
+    use braid_shared::model::Span;
+    use braid_shared::partition::Partition;
+    use braid_shared::stamp::Stamp;
+
+    use super::*;
+    use crate::plan::Epoch;
+    use crate::walk::Planned;
+
+    /// A partition with a block of each of these times.
+    fn verified(blocks: &[&[i64]]) -> Verified {
+        let version = LayoutVersion { revision: 0, nonce: 0 };
+        let layout = Arc::new(Layout { version, shards: 1, bucket: Span::HOUR, shard_by: ShardBy::Id });
+        let bucket = Timestamp::from_nanos(0);
+        let partition = Arc::new(Partition { ns: "n".parse().unwrap(), key: "k".into(), bucket, version, suffix: 0 });
+        let encoded = |times: &&[i64]| {
+            let mut rows = RowBuffer::default();
+            let ids = (0..times.len()).map(|id| id.to_string());
+            ids.zip(*times).for_each(|(id, ts)| rows.push(Timestamp::from_nanos(*ts), &id, std::iter::empty(), std::iter::empty()));
+            let stamp = || Ok::<_, ()>(Stamp { time: 1, node: 2 });
+            Block::open(encode(&partition, &layout, rows, 1 << 16, stamp).unwrap().remove(0).bytes).unwrap()
+        };
+        let blocks = blocks.iter().map(encoded).collect();
+        let epoch = Arc::new(Epoch { range: TimeRange::ALL, layout });
+        Verified { planned: Planned { partition: (*partition).clone(), epoch }, blocks }
+    }
+
+    fn range(from: i64, to: i64) -> TimeRange {
+        TimeRange { from: Timestamp::from_nanos(from), to: Timestamp::from_nanos(to) }
+    }
+
+    #[test]
+    fn the_part_that_holds_so_many_rows_is_exact_whatever_block_they_are_in() {
+        let (a, b) = (verified(&[&[1, 2, 3, 40], &[50, 51, 52]]), verified(&[&[2, 4, 6, 49, 49, 60]]));
+        let all = [a, b];
+        let narrowed = |order, rows, after: Option<i64>, asked| narrow(&all, asked, order, rows, after.map(Timestamp::from_nanos)).unwrap();
+        // In order: 1 2 2 3 4 6 40 49 49 50 51 52 60.
+        assert_eq!(narrowed(Order::Asc, 3, None, range(0, 100)), range(0, 3));
+        assert_eq!(narrowed(Order::Asc, 7, None, range(0, 100)), range(0, 41));
+        assert_eq!(narrowed(Order::Desc, 3, None, range(0, 100)), range(51, 100));
+        assert_eq!(narrowed(Order::Desc, 5, None, range(0, 100)), range(49, 100));
+        assert_eq!(narrowed(Order::Desc, 2, None, range(0, 50)), range(49, 50));
+        // Those at the time of the row before don't count, in every block.
+        assert_eq!(narrowed(Order::Asc, 1, Some(2), range(2, 100)), range(2, 4));
+        assert_eq!(narrowed(Order::Desc, 1, Some(49), range(0, 50)), range(40, 50));
+        for order in [Order::Asc, Order::Desc] {
+            assert_eq!(narrowed(order, 13, None, range(0, 100)), range(0, 100), "all there are");
+            assert_eq!(narrowed(order, 9, None, range(30, 45)), range(30, 45));
+        }
+    }
 }

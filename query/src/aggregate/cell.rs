@@ -46,8 +46,10 @@ impl Cell {
 
     fn add_signed(&mut self, values: &[i64], keep: bool) {
         self.numbers += values.len() as u64;
-        self.integers += values.iter().map(|value| i128::from(*value)).sum::<i128>();
-        self.reach(values.iter().min().copied().map(Number::I64), values.iter().max().copied().map(Number::I64));
+        let (least, greatest) =
+            values.iter().fold((i64::MAX, i64::MIN), |(least, greatest), value| (least.min(*value), greatest.max(*value)));
+        self.integers += sum(values, least, greatest);
+        self.reach(Some(Number::I64(least)), Some(Number::I64(greatest)));
         if keep {
             self.kept.get_or_insert_default().signed.extend_from_slice(values);
         }
@@ -142,6 +144,16 @@ impl Cell {
             Function::Percentile { scaled, scale } => put(out, &self.kept.as_mut().map(|kept| kept.nearest(scaled, scale))),
         }
     }
+}
+
+/// The sum of values between `least` and `greatest`: small ones in 64 bits, several at once.
+fn sum(values: &[i64], least: i64, greatest: i64) -> i128 {
+    const SMALL: i64 = 1 << 50;
+    const TOGETHER: usize = 1 << 12;
+    if -SMALL < least && greatest < SMALL {
+        return values.chunks(TOGETHER).map(|values| i128::from(values.iter().sum::<i64>())).sum();
+    }
+    values.iter().map(|value| i128::from(*value)).sum()
 }
 
 impl Kept {

@@ -4,14 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use braid_shared::block::{Block, Column, Presence, Projection, Table, Values};
+use braid_shared::block::{self, Block, Column, Projection, Table, Values};
 use braid_shared::model::TimeRange;
 
 use super::groups::{Groups, NO_GROUP, row_of};
 use super::{Job, PERCENTILE_VALUES_MAX, TooLarge};
 use crate::error::QueryError;
 use crate::json;
-use crate::merge::merge_partition;
 use crate::verify::Verified;
 
 /// Cells that grow; several of them may work on one job, each on its own partitions.
@@ -41,9 +40,12 @@ impl Fold {
         if verified.blocks.is_empty() {
             return Ok(());
         }
-        let table = merge_partition(&verified, range, &self.projection())?;
-        self.rows += table.ts.len() as u64;
-        self.add_table(&table)?;
+        let projection = self.projection();
+        for table in block::pieces(&verified.planned.epoch.layout, &verified.blocks, range, &projection) {
+            let table = table.map_err(|error| verified.damaged(&error))?;
+            self.rows += table.ts.len() as u64;
+            self.add_table(&table)?;
+        }
         Ok(())
     }
 
@@ -135,7 +137,7 @@ impl Fold {
         }
         for column in columns {
             for (step, rows) in job.steps.runs(&table.ts) {
-                cells[step].add(&column.values, values_in(column, &rows), keep);
+                cells[step].add(&column.values, column.presence.cells_in(&rows), keep);
             }
         }
     }
@@ -150,7 +152,7 @@ impl Fold {
             return;
         }
         for column in columns {
-            let steps = job.steps.runs(&table.ts).map(|(step, rows)| (step, values_in(column, &rows)));
+            let steps = job.steps.runs(&table.ts).map(|(step, rows)| (step, column.presence.cells_in(&rows)));
             match &column.values {
                 Values::F64(values) => self.add_grouped(job, column, values, Values::F64, steps, groups),
                 Values::I64(values) => self.add_grouped(job, column, values, Values::I64, steps, groups),
@@ -235,17 +237,6 @@ fn alone(blocks: &[Block]) -> Vec<bool> {
         }
     }
     alone
-}
-
-/// Which of a column's values belong to `rows`.
-fn values_in(column: &Column, rows: &Range<usize>) -> Range<usize> {
-    match &column.presence {
-        Presence::All => rows.clone(),
-        Presence::Rows(present) => {
-            let before = |end: usize| present.partition_point(|row| (*row as usize) < end);
-            before(rows.start)..before(rows.end)
-        }
-    }
 }
 
 fn is_numeric(column: &Column) -> bool {

@@ -1,5 +1,7 @@
 //! Bit-packing: n numbers of one width, lowest bit first. Knows nothing of what they mean.
 
+use std::ops::Range;
+
 /// Widths above this are stored as whole 64-bit words, so that any value lies within the eight
 /// bytes that begin where its first bit is.
 const WIDTH_PACKED_MAX: u32 = 56;
@@ -42,17 +44,18 @@ pub(super) fn pack(out: &mut Vec<u8>, width: u32, values: impl Iterator<Item = u
     out.extend_from_slice(&word.to_le_bytes()[..filled.div_ceil(8) as usize]);
 }
 
-/// The `n` numbers of `width` bits in `bytes`, which holds [`packed_len`] bytes; of fewer, what is
-/// missing reads as 0.
-pub(super) fn unpack(bytes: &[u8], n: usize, width: u32) -> impl Iterator<Item = u64> + use<> {
+/// Numbers `part` of those of `width` bits in `bytes`; what lies behind the bytes reads as 0.
+pub(super) fn unpack(bytes: &[u8], part: Range<usize>, width: u32) -> impl Iterator<Item = u64> + use<> {
+    let mask = if width == 0 { 0 } else { u64::MAX >> (u64::BITS - width) };
+    let width = width as usize;
+    let (first, last) = (part.start * width / 8, (part.end * width).div_ceil(8));
+    let bytes = bytes.get(first..last.min(bytes.len())).unwrap_or_default();
     // A word can then be read wherever a number begins, so the loop has no special last rounds.
     let mut padded = Vec::with_capacity(bytes.len() + 8);
     padded.extend_from_slice(bytes);
     padded.extend_from_slice(&[0; 8]);
-    let mask = if width == 0 { 0 } else { u64::MAX >> (u64::BITS - width) };
-    let width = width as usize;
-    (0..n).map(move |index| {
-        let bit = index * width;
+    part.map(move |index| {
+        let bit = index * width - first * 8;
         let word = padded.get(bit / 8..bit / 8 + 8).and_then(<[u8]>::first_chunk::<8>);
         word.map_or(0, |word| (u64::from_le_bytes(*word) >> (bit % 8)) & mask)
     })
@@ -79,7 +82,10 @@ mod tests {
                 let mut out = Vec::new();
                 pack(&mut out, width, values.iter().copied());
                 assert_eq!(out.len(), packed_len(n, width));
-                assert_eq!(unpack(&out, n, width).collect::<Vec<_>>(), values, "width {width}, {n} values");
+                assert_eq!(unpack(&out, 0..n, width).collect::<Vec<_>>(), values, "width {width}, {n} values");
+                for part in [0..n / 2, n / 3..n, n / 2..n / 2, n..n] {
+                    assert_eq!(unpack(&out, part.clone(), width).collect::<Vec<_>>(), values[part], "width {width}, {n} values");
+                }
             }
         }
     }

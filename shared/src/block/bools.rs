@@ -1,5 +1,7 @@
 //! Booleans: constant, or a bit each.
 
+use std::ops::Range;
+
 use super::BlockError;
 use super::bits::{pack, packed_len, unpack};
 use super::wire::Reader;
@@ -19,11 +21,11 @@ pub(super) fn put_bools(out: &mut Vec<u8>, values: &[bool]) {
     }
 }
 
-/// Reads `n` booleans.
-pub(super) fn take_bools(reader: &mut Reader<'_>, n: usize) -> Result<Vec<bool>, BlockError> {
+/// Reads `part` of `n` booleans.
+pub(super) fn take_bools(reader: &mut Reader<'_>, n: usize, part: Range<usize>) -> Result<Vec<bool>, BlockError> {
     match reader.u8()? {
-        CONSTANT => Ok(vec![reader.u8()? != 0; n]),
-        PACKED => Ok(unpack(reader.take(packed_len(n, 1))?, n, 1).map(|bit| bit == 1).collect()),
+        CONSTANT => Ok(vec![reader.u8()? != 0; part.len()]),
+        PACKED => Ok(unpack(reader.take(packed_len(n, 1))?, part, 1).map(|bit| bit == 1).collect()),
         _ => Err(BlockError::Damaged("an unknown encoding of booleans")),
     }
 }
@@ -38,7 +40,8 @@ mod tests {
             let mut out = Vec::new();
             put_bools(&mut out, &values);
             assert_eq!(out, bytes);
-            assert_eq!(take_bools(&mut Reader::new(&out), values.len()), Ok(values));
+            assert_eq!(take_bools(&mut Reader::new(&out), values.len(), 1..3).as_deref(), Ok(&values[1..3]));
+            assert_eq!(take_bools(&mut Reader::new(&out), values.len(), 0..values.len()), Ok(values));
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Tables end to end as one. Owns no order: the pieces come in the order of their rows.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use super::dict::{Dictionary, Translation};
 use super::table::{Column, Kind, Presence, Strings, Table, Values};
@@ -35,21 +34,16 @@ enum Pieces {
 const ENTRIES_KEPT: usize = 64;
 
 impl TableBuilder {
-    /// Adds rows `range` of `piece` at the end.
-    pub(super) fn append(&mut self, piece: Table, range: Range<usize>) {
-        let whole = range.len() == piece.ts.len();
-        let base = self.ts.len();
-        self.ts.extend_from_slice(&piece.ts[range.clone()]);
-        if !piece.ids.is_empty() {
-            self.ids.extend(&piece.ids, range.clone());
-        }
+    /// Adds the rows of `piece` at the end.
+    pub(super) fn append(&mut self, piece: Table) {
+        let (base, rows) = (self.ts.len(), piece.ts.len());
+        self.ts.extend_from_slice(&piece.ts);
+        self.ids.extend(&piece.ids);
         for (nth, column) in piece.columns.into_iter().enumerate() {
-            let cells = if whole { 0..column.values.len() } else { column.cells_in(&range) };
-            if cells.is_empty() {
-                continue;
+            if !column.values.is_empty() {
+                let at = self.find(nth, &column);
+                self.columns[at].append(column, rows, base);
             }
-            let at = self.find(nth, &column);
-            self.columns[at].append(column, cells, &range, base);
         }
     }
 
@@ -81,19 +75,19 @@ impl TableBuilder {
 }
 
 impl Growing {
-    fn append(&mut self, column: Column, cells: Range<usize>, range: &Range<usize>, base: usize) {
+    /// Adds a column of a piece of `count` rows behind the first `base`.
+    fn append(&mut self, column: Column, count: usize, base: usize) {
         let gapless = self.rows.is_empty() && self.values.len() == base && column.presence == Presence::All;
         if !gapless {
             if self.rows.is_empty() {
                 self.rows.extend(0..self.values.len() as u32);
             }
-            let moved = |row: u32| row - range.start as u32 + base as u32;
             match &column.presence {
-                Presence::All => self.rows.extend(range.clone().map(|row| moved(row as u32))),
-                Presence::Rows(rows) => self.rows.extend(rows[cells.clone()].iter().map(|row| moved(*row))),
+                Presence::All => self.rows.extend(base as u32..(base + count) as u32),
+                Presence::Rows(rows) => self.rows.extend(rows.iter().map(|row| row + base as u32)),
             }
         }
-        self.values.append(column.values, cells);
+        self.values.append(column.values);
     }
 
     fn finish(self, count: usize) -> Column {
@@ -122,26 +116,26 @@ impl Pieces {
         }
     }
 
-    fn append(&mut self, values: Values, cells: Range<usize>) {
+    fn append(&mut self, values: Values) {
         if let Values::Dict(entries, indices) = &values
             && self.len() == 0
         {
             *self = Pieces::Dict(Dictionary::default(), Vec::with_capacity(indices.len()));
-            return self.append_dict(entries, &indices[cells]);
+            return self.append_dict(entries, indices);
         }
         match (&mut *self, values) {
-            (Pieces::Plain(old), new) if old.is_empty() && cells.len() == new.len() => *old = new,
-            (Pieces::Dict(..), Values::Dict(entries, indices)) => self.append_dict(&entries, &indices[cells]),
+            (Pieces::Plain(old), new) if old.is_empty() => *old = new,
+            (Pieces::Dict(..), Values::Dict(entries, indices)) => self.append_dict(&entries, &indices),
             (Pieces::Dict(dictionary, indices), new) => {
                 *self = Pieces::Plain(Values::Str(spelt_out(&dictionary.entries, indices)));
-                self.append(new, cells);
+                self.append(new);
             }
-            (Pieces::Plain(Values::F64(old)), Values::F64(new)) => old.extend_from_slice(&new[cells]),
-            (Pieces::Plain(Values::I64(old)), Values::I64(new)) => old.extend_from_slice(&new[cells]),
-            (Pieces::Plain(Values::U64(old)), Values::U64(new)) => old.extend_from_slice(&new[cells]),
-            (Pieces::Plain(Values::Bool(old)), Values::Bool(new)) => old.extend_from_slice(&new[cells]),
-            (Pieces::Plain(Values::Str(old)), Values::Str(new)) => old.extend(&new, cells),
-            (Pieces::Plain(Values::Str(old)), new) => cells.for_each(|index| old.push(new.bytes_at(index))),
+            (Pieces::Plain(Values::F64(old)), Values::F64(new)) => old.extend_from_slice(&new),
+            (Pieces::Plain(Values::I64(old)), Values::I64(new)) => old.extend_from_slice(&new),
+            (Pieces::Plain(Values::U64(old)), Values::U64(new)) => old.extend_from_slice(&new),
+            (Pieces::Plain(Values::Bool(old)), Values::Bool(new)) => old.extend_from_slice(&new),
+            (Pieces::Plain(Values::Str(old)), Values::Str(new)) => old.extend(&new),
+            (Pieces::Plain(Values::Str(old)), new) => (0..new.len()).for_each(|index| old.push(new.bytes_at(index))),
             // Columns are found by type, so there is no other case.
             (Pieces::Plain(_), _) => {}
         }

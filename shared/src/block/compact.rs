@@ -55,14 +55,16 @@ pub fn compact(
 
 impl Source {
     fn read(block: &Block) -> Result<Source, BlockError> {
-        let mut ids = Some(block.ids()?);
-        let columns = block.all_columns(&mut ids)?;
-        let (ts, stamps) = (block.ts()?, block.stamps()?);
+        let ts = block.ts()?;
+        let rows = 0..ts.len();
+        let mut ids = Some(block.ids(&rows)?);
+        let columns = block.all_columns(&rows, &mut ids)?;
+        let stamps = block.stamps(&rows)?;
         Ok(Source { ts, ids: ids.unwrap_or_default(), columns, stamps, distinct: block.header().distinct })
     }
 
     fn run(&self) -> Run<'_> {
-        Run { ts: &self.ts, rows: 0..self.ts.len(), distinct: self.distinct }
+        Run { ts: &self.ts, distinct: self.distinct }
     }
 
     fn identity(&self, layout: &Layout) -> Identity<'_> {

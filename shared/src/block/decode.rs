@@ -1,8 +1,10 @@
 //! From bytes to columns: a checked block, whose columns are decoded on demand.
 //!
 //! Total: any bytes give values or an error, and nothing is allocated beyond what
-//! `format::DECODED_BYTES_MAX` bounds.
+//! `format::DECODED_BYTES_MAX` bounds. Only the rows that are asked for are decoded, as far as the
+//! encodings allow; the checksum vouches for the others.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,7 +15,7 @@ use super::format::{ColumnKind, Entry, Header, key_hash, parse};
 use super::ints::{take_ints, take_times};
 use super::presence::take_presence;
 use super::stamps::{Stamps, take_stamps};
-use super::strings::take_strings;
+use super::strings::{copies_ids, take_strings};
 use super::table::{Column, Kind, Strings, Values};
 use super::wire::Reader;
 use super::{BlockError, ColumnStats};
@@ -112,76 +114,108 @@ impl Block {
         Ok(ts)
     }
 
-    /// Ids, row by row.
-    pub(super) fn ids(&self) -> Result<Strings, BlockError> {
+    /// Ids of `rows`.
+    pub(super) fn ids(&self, rows: &Range<usize>) -> Result<Strings, BlockError> {
         let entry = &self.0.entries[1];
         let mut reader = self.values(entry);
-        let values = take_strings(&mut reader, self.rows(), entry.arena, None)?;
+        let values = take_strings(&mut reader, self.rows(), rows.clone(), entry.arena, None)?;
         reader.finish()?;
         Ok(match values {
             Values::Str(ids) => ids,
             values => {
                 let mut ids = Strings::default();
-                (0..self.rows()).for_each(|row| ids.push(values.bytes_at(row)));
+                (0..rows.len()).for_each(|row| ids.push(values.bytes_at(row)));
                 ids
             }
         })
     }
 
-    /// Whether a row has this id.
-    pub fn holds_id(&self, id: &str) -> Result<bool, BlockError> {
-        let ids = self.ids()?;
-        Ok((0..self.rows()).any(|row| ids.bytes_at(row) == id.as_bytes()))
+    /// The times in `range` at which a row has this id, ascending.
+    pub fn times_of_id(&self, id: &str, range: TimeRange) -> Result<Vec<i64>, BlockError> {
+        let ts = self.ts()?;
+        let rows = rows_in(&ts, range);
+        let ids = self.ids(&rows)?;
+        let with_id = rows.enumerate().filter(|(index, _)| ids.bytes_at(*index) == id.as_bytes());
+        Ok(with_id.map(|(_, row)| ts[row]).collect())
     }
 
-    /// When each row was written.
-    pub(super) fn stamps(&self) -> Result<Stamps, BlockError> {
+    /// When each of `rows` was written.
+    pub(super) fn stamps(&self, rows: &Range<usize>) -> Result<Stamps, BlockError> {
         let Some(entry) = self.0.entries.get(2).filter(|entry| entry.kind == ColumnKind::Stamps) else {
             return Ok(Stamps::One(self.header().address.id));
         };
         let mut reader = self.values(entry);
-        let stamps = take_stamps(&mut reader, self.rows())?;
+        let stamps = take_stamps(&mut reader, self.rows(), rows.clone())?;
         reader.finish()?;
         Ok(Stamps::Each(stamps))
     }
 
-    /// The column of a tag.
-    pub(super) fn tag(&self, name: &str) -> Result<Option<Column>, BlockError> {
-        self.named(name, true).next().map(|entry| self.column(entry, &mut None)).transpose()
+    /// The column of a tag, of `rows`.
+    pub(super) fn tag(&self, name: &str, rows: &Range<usize>) -> Result<Option<Column>, BlockError> {
+        self.named(name, true).next().map(|entry| self.column(entry, rows, &mut None)).transpose()
     }
 
-    /// Every field and tag, in the order of the directory. `ids` are decoded if a column needs
-    /// them, and kept there.
-    pub(super) fn all_columns(&self, ids: &mut Option<Strings>) -> Result<Vec<Column>, BlockError> {
-        self.0.entries.iter().filter(|entry| entry.kind.has_name()).map(|entry| self.column(entry, ids)).collect()
+    /// Every field and tag of `rows`, in the order of the directory. Their `ids` are decoded if a
+    /// column needs them, and kept there.
+    pub(super) fn all_columns(&self, rows: &Range<usize>, ids: &mut Option<Strings>) -> Result<Vec<Column>, BlockError> {
+        self.0.entries.iter().filter(|entry| entry.kind.has_name()).map(|entry| self.column(entry, rows, ids)).collect()
     }
 
-    /// The columns of these fields and tags. Names are sorted and distinct.
-    pub(super) fn some_columns(&self, fields: &[&str], tags: &[&str], ids: &mut Option<Strings>) -> Result<Vec<Column>, BlockError> {
+    /// The columns of these fields and tags, of `rows`. Names are sorted and distinct.
+    pub(super) fn some_columns(
+        &self,
+        fields: &[&str],
+        tags: &[&str],
+        rows: &Range<usize>,
+        ids: &mut Option<Strings>,
+    ) -> Result<Vec<Column>, BlockError> {
         let fields = fields.iter().flat_map(|name| self.named(name, false));
         let tags = tags.iter().flat_map(|name| self.named(name, true));
-        fields.chain(tags).map(|entry| self.column(entry, ids)).collect()
+        fields.chain(tags).map(|entry| self.column(entry, rows, ids)).collect()
     }
 
-    fn column(&self, entry: &Entry, ids: &mut Option<Strings>) -> Result<Column, BlockError> {
+    fn column(&self, entry: &Entry, rows: &Range<usize>, ids: &mut Option<Strings>) -> Result<Column, BlockError> {
+        let presence = take_presence(&self.0.bytes[entry.presence_at.clone()], entry.presence, entry.rows, self.rows())?;
+        let cells = presence.cells_in(rows);
         let mut reader = self.values(entry);
         let values = match entry.kind {
-            ColumnKind::Field(Kind::F64) => Values::F64(take_floats(&mut reader, entry.rows)?),
-            ColumnKind::Field(Kind::U64) => Values::U64(take_ints(&mut reader, entry.rows)?.into_iter().map(|v| v as u64).collect()),
-            ColumnKind::Field(Kind::Bool) => Values::Bool(take_bools(&mut reader, entry.rows)?),
-            ColumnKind::Field(Kind::Str) | ColumnKind::Tag => self.strings(&mut reader, entry, ids)?,
-            ColumnKind::Field(Kind::I64) => Values::I64(take_ints(&mut reader, entry.rows)?),
+            ColumnKind::Field(Kind::F64) => Values::F64(take_floats(&mut reader, entry.rows, cells.clone())?),
+            ColumnKind::Field(Kind::U64) => {
+                Values::U64(take_ints(&mut reader, entry.rows, cells.clone())?.into_iter().map(|v| v as u64).collect())
+            }
+            ColumnKind::Field(Kind::Bool) => Values::Bool(take_bools(&mut reader, entry.rows, cells.clone())?),
+            ColumnKind::Field(Kind::Str) | ColumnKind::Tag => self.strings(&mut reader, entry, rows, &cells, ids)?,
+            ColumnKind::Field(Kind::I64) => Values::I64(take_ints(&mut reader, entry.rows, cells.clone())?),
             ColumnKind::Ts | ColumnKind::Ids | ColumnKind::Stamps => return Err(BlockError::Damaged("a column without a name")),
         };
         reader.finish()?;
-        let presence = take_presence(&self.0.bytes[entry.presence_at.clone()], entry.presence, entry.rows, self.rows())?;
+        let presence = presence.part(cells, rows);
         Ok(Column { name: self.name(entry).to_owned(), tag: entry.kind == ColumnKind::Tag, presence, values })
     }
 
-    fn strings(&self, reader: &mut Reader<'_>, entry: &Entry, ids: &mut Option<Strings>) -> Result<Values, BlockError> {
-        if super::strings::copies_ids(reader) && ids.is_none() {
-            *ids = Some(self.ids()?);
+    fn strings(
+        &self,
+        reader: &mut Reader<'_>,
+        entry: &Entry,
+        rows: &Range<usize>,
+        cells: &Range<usize>,
+        ids: &mut Option<Strings>,
+    ) -> Result<Values, BlockError> {
+        if copies_ids(reader) {
+            if (entry.rows, entry.arena) != (self.rows(), self.0.entries[1].arena) {
+                return Err(BlockError::Damaged("a copy of other ids than there are"));
+            }
+            if ids.is_none() {
+                *ids = Some(self.ids(rows)?);
+            }
         }
-        take_strings(reader, entry.rows, entry.arena, ids.as_ref())
+        take_strings(reader, entry.rows, cells.clone(), entry.arena, ids.as_ref())
     }
+}
+
+/// Which of ascending times lie in `range`.
+pub(super) fn rows_in(ts: &[i64], range: TimeRange) -> Range<usize> {
+    let before = |bound: i64| ts.partition_point(|t| *t < bound);
+    let from = before(range.from.nanos());
+    from..before(range.to.nanos()).max(from)
 }

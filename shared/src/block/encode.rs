@@ -46,7 +46,7 @@ fn sorted(table: Table, layout: &Layout) -> Table {
 
 /// Orders rows that arrived one after the other: of one event, the later arrival stands last.
 fn arrival_order(table: &Table, layout: &Layout) -> Order {
-    let run = Run { ts: &table.ts, rows: 0..table.ts.len(), distinct: false };
+    let run = Run { ts: &table.ts, distinct: false };
     let all_at_once = Stamps::One(Stamp { time: 0, node: 0 });
     let Ok(order) = order::<Infallible>(&[run], |_| {
         Ok(Identity {

@@ -2,6 +2,8 @@
 //!
 //! Lossless to the bit (−0.0 included); only finite doubles exist in a block.
 
+use std::ops::Range;
+
 use super::BlockError;
 use super::ints::{put_ints, take_ints};
 use super::squeeze::{put_blob, take_blob};
@@ -70,19 +72,19 @@ fn planes(values: &[f64]) -> Vec<u8> {
     bytes
 }
 
-/// Reads `n` doubles.
-pub(super) fn take_floats(reader: &mut Reader<'_>, n: usize) -> Result<Vec<f64>, BlockError> {
+/// Reads `part` of `n` doubles.
+pub(super) fn take_floats(reader: &mut Reader<'_>, n: usize, part: Range<usize>) -> Result<Vec<f64>, BlockError> {
     let values = match reader.u8()? {
-        CONSTANT => vec![reader.f64()?; n],
+        CONSTANT => vec![reader.f64()?; part.len()],
         DECIMAL => {
             let places = usize::from(reader.u8()?);
             let power = *POWERS.get(places).ok_or(BlockError::Damaged("a decimal of too many places"))?;
-            take_ints(reader, n)?.into_iter().map(|whole| whole as f64 / power).collect()
+            take_ints(reader, n, part)?.into_iter().map(|whole| whole as f64 / power).collect()
         }
         PLANES => {
-            let bytes = take_blob(reader, n * 8)?;
+            let bytes = take_blob(reader, n * 8, 0..n * 8)?;
             let value = |index| f64::from_le_bytes(std::array::from_fn(|plane| bytes[plane * n + index]));
-            (0..n).map(value).collect()
+            part.map(value).collect()
         }
         _ => return Err(BlockError::Damaged("an unknown encoding of doubles")),
     };
@@ -97,7 +99,7 @@ mod tests {
         let mut out = Vec::new();
         put_floats(&mut out, values);
         let mut reader = Reader::new(&out);
-        let read = take_floats(&mut reader, values.len()).unwrap();
+        let read = take_floats(&mut reader, values.len(), 0..values.len()).unwrap();
         assert_eq!(reader.finish(), Ok(()));
         let bits = |values: &[f64]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&read), bits(values));
@@ -133,6 +135,6 @@ mod tests {
     fn doubles_that_are_not_finite_are_damage() {
         let mut out = vec![CONSTANT];
         out.extend_from_slice(&f64::NAN.to_le_bytes());
-        assert!(take_floats(&mut Reader::new(&out), 1).is_err());
+        assert!(take_floats(&mut Reader::new(&out), 1, 0..1).is_err());
     }
 }

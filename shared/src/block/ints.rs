@@ -3,6 +3,8 @@
 //!
 //! Exact for every i64; all arithmetic wraps, so u64 values pass through as their bits.
 
+use std::ops::Range;
+
 use super::BlockError;
 use super::bits::{is_width, pack, packed_len, unpack, width_of};
 use super::wire::{Reader, put_signed};
@@ -60,29 +62,41 @@ pub(super) fn put_ints(out: &mut Vec<u8>, values: &[i64]) {
     }
 }
 
-/// Reads `n` numbers.
-pub(super) fn take_ints(reader: &mut Reader<'_>, n: usize) -> Result<Vec<i64>, BlockError> {
+/// Reads `part` of `n` numbers.
+pub(super) fn take_ints(reader: &mut Reader<'_>, n: usize, part: Range<usize>) -> Result<Vec<i64>, BlockError> {
     match reader.u8()? {
-        CONSTANT => Ok(vec![reader.signed()?; n]),
+        CONSTANT => Ok(vec![reader.signed()?; part.len()]),
         OFFSETS => {
             let width = take_width(reader)?;
             let min = reader.signed()?;
-            let offsets = unpack(reader.take(packed_len(n, width))?, n, width);
+            let offsets = unpack(reader.take(packed_len(n, width))?, part, width);
             Ok(offsets.map(|offset| min.wrapping_add(offset as i64)).collect())
         }
         STEPS if n > 0 => {
             let width = take_width(reader)?;
-            let (mut last, step_min) = (reader.signed()?, reader.signed()?);
-            let mut values = Vec::with_capacity(n);
-            values.push(last);
-            values.extend(unpack(reader.take(packed_len(n - 1, width))?, n - 1, width).map(|step| {
-                last = last.wrapping_add(step_min).wrapping_add(step as i64);
-                last
-            }));
-            Ok(values)
+            let (first, step_min) = (reader.signed()?, reader.signed()?);
+            let steps = reader.take(packed_len(n - 1, width))?;
+            Ok(take_steps(first, step_min, unpack(steps, 0..part.end.saturating_sub(1), width), part))
         }
         _ => Err(BlockError::Damaged("an unknown encoding of whole numbers")),
     }
+}
+
+/// Numbers `part` of those that begin with `first`, by what each is more than the one before and
+/// `step_min`.
+fn take_steps(first: i64, step_min: i64, mut steps: impl Iterator<Item = u64>, part: Range<usize>) -> Vec<i64> {
+    let mut values = Vec::with_capacity(part.len());
+    if part.is_empty() {
+        return values;
+    }
+    let before = steps.by_ref().take(part.start).fold(0i64, |sum, step| sum.wrapping_add(step as i64));
+    let mut last = first.wrapping_add(before).wrapping_add(step_min.wrapping_mul(part.start as i64));
+    values.push(last);
+    values.extend(steps.map(|step| {
+        last = last.wrapping_add(step_min).wrapping_add(step as i64);
+        last
+    }));
+    values
 }
 
 fn take_width(reader: &mut Reader<'_>) -> Result<u32, BlockError> {
@@ -105,7 +119,7 @@ pub(super) fn put_times(out: &mut Vec<u8>, ts: &[i64]) {
 pub(super) fn take_times(reader: &mut Reader<'_>, n: usize, min: i64, max: i64) -> Result<Vec<i64>, BlockError> {
     let code = usize::from(reader.u8()?);
     let factor = *TIME_FACTORS.get(code).ok_or(BlockError::Damaged("an unknown unit of time"))? as i64;
-    let mut ts = take_ints(reader, n)?;
+    let mut ts = take_ints(reader, n, 0..n)?;
     for t in &mut ts {
         *t = min.wrapping_add(t.wrapping_mul(factor));
     }
@@ -125,8 +139,14 @@ mod tests {
         let mut out = Vec::new();
         put_ints(&mut out, values);
         let mut reader = Reader::new(&out);
-        assert_eq!(take_ints(&mut reader, values.len()).as_deref(), Ok(values));
+        assert_eq!(take_ints(&mut reader, values.len(), 0..values.len()).as_deref(), Ok(values));
         assert_eq!(reader.finish(), Ok(()));
+        let n = values.len();
+        for part in [0..0, 0..n / 2, n / 3..n, n / 2..n / 2, n.saturating_sub(1)..n, n..n] {
+            let mut reader = Reader::new(&out);
+            assert_eq!(take_ints(&mut reader, n, part.clone()).as_deref(), Ok(&values[part]));
+            assert_eq!(reader.finish(), Ok(()));
+        }
         out.len()
     }
 

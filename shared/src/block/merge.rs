@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::BlockError;
 use super::builder::TableBuilder;
-use super::decode::Block;
+use super::decode::{Block, rows_in};
 use super::gather::{gather, gather_ids};
 use super::order::{Identity, Run, order};
 use super::table::{Column, Strings, Table};
@@ -38,8 +38,9 @@ enum Wanted<'a> {
 /// A block's part in a merge.
 struct Source<'a> {
     block: &'a Block,
-    ts: Vec<i64>,
+    /// The block's rows that take part; what follows is of these alone.
     rows: Range<usize>,
+    ts: Vec<i64>,
     ids: Option<Strings>,
     columns: Vec<Column>,
 }
@@ -48,25 +49,33 @@ struct Source<'a> {
 /// merged field by field and tag by tag in write order. Blocks that overlap no other are decoded
 /// straight into columns. The answer does not depend on the order or the cutting of the blocks.
 pub fn merge(layout: &Layout, blocks: &[Block], range: TimeRange, projection: &Projection) -> Result<Table, BlockError> {
+    let mut table = TableBuilder::default();
+    for piece in pieces(layout, blocks, range, projection) {
+        table.append(piece?);
+    }
+    Ok(table.finish())
+}
+
+/// As [`merge`], piece by piece: tables that follow one another in time, of few blocks each.
+pub fn pieces<'a>(
+    layout: &'a Layout,
+    blocks: &'a [Block],
+    range: TimeRange,
+    projection: &'a Projection,
+) -> impl Iterator<Item = Result<Table, BlockError>> + use<'a> {
     let wanted = Wanted::of(projection);
     let mut blocks = in_order(blocks);
     blocks.retain(|block| overlaps(block, range));
-    let mut table = TableBuilder::default();
-    for cluster in clusters(&blocks) {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let cluster = cluster(&blocks[done..]);
+        done += cluster.len();
         match cluster {
-            [block] if block.header().distinct => {
-                let Some(source) = Source::read(block, range, &wanted)? else { continue };
-                let rows = source.rows.clone();
-                table.append(source.into_table(&wanted), rows);
-            }
-            cluster => {
-                let piece = merge_rows(layout, cluster, range, &wanted)?;
-                let rows = 0..piece.ts.len();
-                table.append(piece, rows);
-            }
+            [] => None,
+            [block] if block.header().distinct => Some(Source::read(block, range, &wanted).map(|source| source.into_table(&wanted))),
+            several => Some(merge_rows(layout, several, range, &wanted)),
         }
-    }
-    Ok(table.finish())
+    })
 }
 
 /// Whether a block can have events in `range`.
@@ -84,22 +93,17 @@ pub(super) fn in_order(blocks: &[Block]) -> Vec<&Block> {
     blocks
 }
 
-/// Runs of blocks in which each touches one before it.
-fn clusters<'a, 'b>(blocks: &'b [&'a Block]) -> impl Iterator<Item = &'b [&'a Block]> {
-    let mut rest = blocks;
-    std::iter::from_fn(move || {
-        let mut reach = rest.first()?.header().address.max_ts;
-        let touching = |block: &&&Block| {
-            let address = block.header().address;
-            let touches = address.min_ts <= reach;
-            reach = reach.max(address.max_ts);
-            touches
-        };
-        let len = rest.iter().take_while(touching).count();
-        let (cluster, after) = rest.split_at(len);
-        rest = after;
-        Some(cluster)
-    })
+/// The first blocks of which each touches one before it.
+fn cluster<'a, 'b>(blocks: &'b [&'a Block]) -> &'b [&'a Block] {
+    let mut reach = None;
+    let touching = |block: &&&Block| {
+        let address = block.header().address;
+        let touches = reach.is_none_or(|reach| address.min_ts <= reach);
+        reach = reach.max(Some(address.max_ts));
+        touches
+    };
+    let len = blocks.iter().take_while(touching).count();
+    &blocks[..len]
 }
 
 impl<'a> Wanted<'a> {
@@ -119,22 +123,25 @@ fn sorted(names: &[String]) -> Vec<&str> {
 }
 
 impl<'a> Source<'a> {
-    /// Decodes what is wanted of a block; nothing where no row lies in `range`.
-    fn read(block: &'a Block, range: TimeRange, wanted: &Wanted<'_>) -> Result<Option<Source<'a>>, BlockError> {
-        let ts = block.ts()?;
+    /// Decodes what is wanted of a block's rows in `range`.
+    fn read(block: &'a Block, range: TimeRange, wanted: &Wanted<'_>) -> Result<Source<'a>, BlockError> {
+        let mut ts = block.ts()?;
         let rows = rows_in(&ts, range);
         if rows.is_empty() {
-            return Ok(None);
+            return Ok(Source { block, rows, ts: Vec::new(), ids: None, columns: Vec::new() });
+        }
+        if rows.len() < ts.len() {
+            ts = ts[rows.clone()].to_vec();
         }
         let mut ids = None;
         let columns = match wanted {
             Wanted::All => {
-                ids = Some(block.ids()?);
-                block.all_columns(&mut ids)?
+                ids = Some(block.ids(&rows)?);
+                block.all_columns(&rows, &mut ids)?
             }
-            Wanted::Only { fields, tags } => block.some_columns(fields, tags, &mut ids)?,
+            Wanted::Only { fields, tags } => block.some_columns(fields, tags, &rows, &mut ids)?,
         };
-        Ok(Some(Source { block, ts, rows, ids, columns }))
+        Ok(Source { block, rows, ts, ids, columns })
     }
 
     fn into_table(self, wanted: &Wanted<'_>) -> Table {
@@ -146,30 +153,25 @@ impl<'a> Source<'a> {
     }
 
     fn run(&self) -> Run<'_> {
-        Run { ts: &self.ts, rows: self.rows.clone(), distinct: self.block.header().distinct }
+        Run { ts: &self.ts, distinct: self.block.header().distinct }
     }
 
     fn identity(&self, layout: &Layout) -> Result<Identity<'_>, BlockError> {
-        let tag = layout.shard_by.tag().map(|name| self.block.tag(name)).transpose()?.flatten();
+        let tag = layout.shard_by.tag().map(|name| self.block.tag(name, &self.rows)).transpose()?.flatten();
         Ok(Identity {
             ids: match &self.ids {
                 Some(ids) => Cow::Borrowed(ids),
-                None => Cow::Owned(self.block.ids()?),
+                None => Cow::Owned(self.block.ids(&self.rows)?),
             },
             tag: tag.map(Cow::Owned),
-            stamps: Cow::Owned(self.block.stamps()?),
+            stamps: Cow::Owned(self.block.stamps(&self.rows)?),
         })
     }
 }
 
-/// Which of ascending times lie in `range`.
-fn rows_in(ts: &[i64], range: TimeRange) -> Range<usize> {
-    let before = |bound: i64| ts.partition_point(|t| *t < bound);
-    before(range.from.nanos())..before(range.to.nanos())
-}
-
 fn merge_rows(layout: &Layout, blocks: &[&Block], range: TimeRange, wanted: &Wanted<'_>) -> Result<Table, BlockError> {
-    let sources = blocks.iter().filter_map(|block| Source::read(block, range, wanted).transpose()).collect::<Result<Vec<_>, _>>()?;
+    let mut sources = blocks.iter().map(|block| Source::read(block, range, wanted)).collect::<Result<Vec<_>, _>>()?;
+    sources.retain(|source| !source.ts.is_empty());
     let runs: Vec<Run<'_>> = sources.iter().map(Source::run).collect();
     let order = order(&runs, |source| sources[source].identity(layout))?;
     let columns: Vec<&[Column]> = sources.iter().map(|source| &source.columns[..]).collect();

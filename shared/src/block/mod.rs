@@ -42,7 +42,7 @@ pub use decode::Block;
 pub use encode::encode;
 pub use error::BlockError;
 pub use format::Header;
-pub use merge::{Projection, merge};
+pub use merge::{Projection, merge, pieces};
 pub use rows::RowBuffer;
 pub use stats::{ColumnStats, NumberStats};
 pub use table::{Column, Presence, Strings, Table, Values};

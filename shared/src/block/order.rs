@@ -24,10 +24,9 @@ pub(super) struct Order {
     pub(super) starts: Vec<u32>,
 }
 
-/// Rows of one source that take part.
+/// The rows of one source.
 pub(super) struct Run<'a> {
     pub(super) ts: &'a [i64],
-    pub(super) rows: std::ops::Range<usize>,
     /// Whether they are ascending and each an event of its own.
     pub(super) distinct: bool,
 }
@@ -101,9 +100,9 @@ pub(super) fn order<'a, E>(runs: &[Run<'_>], mut identity: impl FnMut(usize) -> 
 }
 
 fn timed_places(runs: &[Run<'_>]) -> Vec<(i64, Place)> {
-    let mut timed = Vec::with_capacity(runs.iter().map(|run| run.rows.len()).sum());
+    let mut timed = Vec::with_capacity(runs.iter().map(|run| run.ts.len()).sum());
     for (source, run) in runs.iter().enumerate() {
-        timed.extend(run.rows.clone().map(|row| (run.ts[row], Place { source: source as u32, row: row as u32 })));
+        timed.extend((0..).zip(run.ts).map(|(row, ts)| (*ts, Place { source: source as u32, row })));
     }
     timed
 }

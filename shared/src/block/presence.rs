@@ -64,7 +64,7 @@ pub(super) fn take_presence(bytes: &[u8], code: PresenceCode, present: usize, co
             let set = |row: &u32| bytes.get(*row as usize / 8).is_some_and(|byte| byte >> (row % 8) & 1 == 1);
             rows.extend((0..count as u32).filter(set));
         }
-        PresenceCode::List => rows.extend(unpack(bytes, present, row_width(count)).map(|row| row as u32)),
+        PresenceCode::List => rows.extend(unpack(bytes, 0..present, row_width(count)).map(|row| row as u32)),
     }
     let ascending = rows.windows(2).all(|pair| pair[0] < pair[1]);
     let below = rows.last().is_none_or(|last| (*last as usize) < count);

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::ops::Range;
 
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::CParameter;
@@ -93,19 +94,22 @@ fn entropy(counts: &[u32; 256], total: usize) -> f64 {
     counts.iter().filter(|count| **count > 0).map(share).map(|share| -share * share.log2()).sum()
 }
 
-/// Reads a run of exactly `len` bytes; the caller has bounded `len`.
-pub(super) fn take_blob<'a>(reader: &mut Reader<'a>, len: usize) -> Result<Cow<'a, [u8]>, BlockError> {
+/// Reads `part` of a run of exactly `len` bytes; the caller has bounded `len`.
+pub(super) fn take_blob<'a>(reader: &mut Reader<'a>, len: usize, part: Range<usize>) -> Result<Cow<'a, [u8]>, BlockError> {
     match reader.u8()? {
-        PLAIN => Ok(Cow::Borrowed(reader.take(len)?)),
+        PLAIN => Ok(Cow::Borrowed(&reader.take(len)?[part])),
         ZSTD => {
-            let frame = reader.bytes(reader.left())?;
-            decompress(frame, len).map(Cow::Owned)
+            let mut bytes = decompress(reader.bytes(reader.left())?, len)?;
+            bytes.truncate(part.end);
+            bytes.drain(..part.start);
+            Ok(Cow::Owned(bytes))
         }
         HEX => {
-            let pairs = reader.take(len.div_ceil(2))?;
+            let pairs = &reader.take(len.div_ceil(2))?[part.start / 2..part.end.div_ceil(2)];
             let mut bytes = Vec::with_capacity(pairs.len() * 2);
             pairs.iter().for_each(|pair| bytes.extend_from_slice(&HEX_PAIRS[usize::from(*pair)]));
-            bytes.truncate(len);
+            bytes.truncate(part.end - part.start / 2 * 2);
+            bytes.drain(..part.start % 2);
             Ok(Cow::Owned(bytes))
         }
         _ => Err(BlockError::Damaged("an unknown compression")),
@@ -159,8 +163,14 @@ mod tests {
         let mut out = Vec::new();
         put_blob(&mut out, bytes);
         let mut reader = Reader::new(&out);
-        assert_eq!(take_blob(&mut reader, bytes.len()).as_deref(), Ok(bytes));
+        let n = bytes.len();
+        assert_eq!(take_blob(&mut reader, n, 0..n).as_deref(), Ok(bytes));
         assert_eq!(reader.finish(), Ok(()));
+        for part in [0..n / 2, n / 3..n, n / 2..n / 2, n..n, n / 2..n / 2 + (n - n / 2).min(3)] {
+            let mut reader = Reader::new(&out);
+            assert_eq!(take_blob(&mut reader, n, part.clone()).as_deref(), Ok(&bytes[part]));
+            assert_eq!(reader.finish(), Ok(()));
+        }
         out
     }
 
@@ -185,7 +195,7 @@ mod tests {
         let mut out = Vec::new();
         put_blob(&mut out, &[b'x'; 5_000]);
         for len in [0, 1, 4_999, 5_001] {
-            assert!(take_blob(&mut Reader::new(&out), len).is_err(), "{len}");
+            assert!(take_blob(&mut Reader::new(&out), len, 0..len).is_err(), "{len}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! When each row of a compacted block was written: the distinct stamps once, an index per row.
 
+use std::ops::Range;
+
 use super::BlockError;
 use super::ints::{put_ints, take_ints};
 use super::wire::{Reader, put_varint};
@@ -48,16 +50,16 @@ pub(super) fn put_stamps(out: &mut Vec<u8>, stamps: &[Stamp]) {
     put_ints(out, &indices(&table, stamps.iter().copied()));
 }
 
-/// Reads the stamps of `n` rows.
-pub(super) fn take_stamps(reader: &mut Reader<'_>, n: usize) -> Result<Vec<Stamp>, BlockError> {
+/// Reads the stamps of rows `part` of `n`.
+pub(super) fn take_stamps(reader: &mut Reader<'_>, n: usize, part: Range<usize>) -> Result<Vec<Stamp>, BlockError> {
     let entries = reader.varint_up_to(n)?;
     let nodes = reader.varint_up_to(entries)?;
     let nodes = (0..nodes).map(|_| reader.u64()).collect::<Result<Vec<_>, _>>()?;
-    let times = take_ints(reader, entries)?;
-    let owners = take_ints(reader, entries)?;
+    let times = take_ints(reader, entries, 0..entries)?;
+    let owners = take_ints(reader, entries, 0..entries)?;
     let stamp = |(time, owner): (i64, i64)| Ok(Stamp { time: time as u64, node: *at(&nodes, owner)? });
     let table = times.into_iter().zip(owners).map(stamp).collect::<Result<Vec<_>, _>>()?;
-    take_ints(reader, n)?.into_iter().map(|index| at(&table, index).copied()).collect()
+    take_ints(reader, n, part)?.into_iter().map(|index| at(&table, index).copied()).collect()
 }
 
 fn at<T>(table: &[T], index: i64) -> Result<&T, BlockError> {
@@ -73,7 +75,8 @@ mod tests {
         let stamps: Vec<Stamp> = (0..100).map(|i| Stamp { time: 1_000 + i % 7, node: u64::MAX - i % 3 }).collect();
         let mut out = Vec::new();
         put_stamps(&mut out, &stamps);
-        assert_eq!(take_stamps(&mut Reader::new(&out), 100).as_ref(), Ok(&stamps));
+        assert_eq!(take_stamps(&mut Reader::new(&out), 100, 0..100).as_ref(), Ok(&stamps));
+        assert_eq!(take_stamps(&mut Reader::new(&out), 100, 7..9).as_deref(), Ok(&stamps[7..9]));
         assert!(out.len() < 3 * 8 + 120, "{}", out.len());
     }
 
@@ -86,6 +89,6 @@ mod tests {
         put_ints(&mut out, &[5]);
         put_ints(&mut out, &[0]);
         put_ints(&mut out, &[1]);
-        assert!(take_stamps(&mut Reader::new(&out), 1).is_err());
+        assert!(take_stamps(&mut Reader::new(&out), 1, 0..1).is_err());
     }
 }

@@ -159,42 +159,54 @@ pub(super) fn copies_ids(reader: &Reader<'_>) -> bool {
     reader.clone().u8() == Ok(SAME_AS_IDS)
 }
 
-/// Reads `n` strings of `arena` bytes in all (as [`put_strings`] gave it).
-pub(super) fn take_strings(reader: &mut Reader<'_>, n: usize, arena: usize, ids: Option<&Strings>) -> Result<Values, BlockError> {
+/// Reads strings `part` of `n`, which are of `arena` bytes in all (as [`put_strings`] gave it);
+/// `ids` are the ids of the same rows, if they are at hand.
+pub(super) fn take_strings(
+    reader: &mut Reader<'_>,
+    n: usize,
+    part: Range<usize>,
+    arena: usize,
+    ids: Option<&Strings>,
+) -> Result<Values, BlockError> {
     match reader.u8()? {
         CONSTANT => {
             let mut entries = Strings::default();
             entries.push(reader.bytes(arena)?);
             check_utf8(&entries)?;
-            Ok(Values::Dict(entries, vec![0; n]))
+            Ok(Values::Dict(entries, vec![0; part.len()]))
         }
         SAME_AS_IDS => match ids {
-            Some(ids) if ids.len() == n && ids.bytes.len() == arena => Ok(Values::Str(ids.clone())),
+            Some(ids) if ids.len() == part.len() => Ok(Values::Str(ids.clone())),
             _ => Err(BlockError::Damaged("a copy of ids that are not there")),
         },
         DICTIONARY => {
             let count = reader.varint_up_to(n.min(ENTRIES_MAX))?;
-            let entries = take_plain(reader, count, arena)?;
+            let entries = take_plain(reader, count, 0..count, arena)?;
             let width = width_of((count as u64).saturating_sub(1));
-            let indices: Vec<u32> = unpack(reader.take(packed_len(n, width))?, n, width).map(|index| index as u32).collect();
+            let indices: Vec<u32> = unpack(reader.take(packed_len(n, width))?, part, width).map(|index| index as u32).collect();
             if indices.iter().any(|index| *index as usize >= count) {
                 return Err(BlockError::Damaged("an index beyond its dictionary"));
             }
             Ok(Values::Dict(entries, indices))
         }
-        PLAIN => Ok(Values::Str(take_plain(reader, n, arena)?)),
+        PLAIN => Ok(Values::Str(take_plain(reader, n, part, arena)?)),
         _ => Err(BlockError::Damaged("an unknown encoding of strings")),
     }
 }
 
-fn take_plain(reader: &mut Reader<'_>, n: usize, arena: usize) -> Result<Strings, BlockError> {
+fn take_plain(reader: &mut Reader<'_>, n: usize, part: Range<usize>, arena: usize) -> Result<Strings, BlockError> {
     let shared = reader.bytes(arena)?;
-    let lengths = take_ints(reader, n)?;
-    let rest = take_blob(reader, checked_total(&lengths, shared.len(), arena)?)?;
-    let mut strings = Strings { ends: Vec::with_capacity(n), bytes: Vec::with_capacity(arena) };
+    let lengths = take_ints(reader, n, 0..n)?;
+    let total = checked_total(&lengths, shared.len(), arena)?;
+    // None is negative, and all together they are no more than the arena.
+    let sum = |lengths: &[i64]| lengths.iter().sum::<i64>() as usize;
+    let (before, lengths) = (sum(&lengths[..part.start]), &lengths[part]);
+    let inside = sum(lengths);
+    let rest = take_blob(reader, total, before..before + inside)?;
+    let mut strings = Strings { ends: Vec::with_capacity(lengths.len()), bytes: Vec::with_capacity(inside + lengths.len() * shared.len()) };
     let mut at = 0;
     for length in lengths {
-        let end = at + length as usize;
+        let end = at + *length as usize;
         strings.bytes.extend_from_slice(shared);
         strings.push(&rest[at..end]);
         at = end;
@@ -237,8 +249,14 @@ mod tests {
         let mut out = Vec::new();
         let arena = put_strings(&mut out, StringRun::new(&values, 0..texts.len()), None);
         let mut reader = Reader::new(&out);
-        let read = take_strings(&mut reader, texts.len(), arena, None).unwrap();
+        let n = texts.len();
+        let read = take_strings(&mut reader, n, 0..n, arena, None).unwrap();
         assert_eq!(reader.finish(), Ok(()));
+        for part in [0..n / 2, n / 3..n, n / 2..n / 2 + 1, n..n] {
+            let read = take_strings(&mut Reader::new(&out), n, part.clone(), arena, None).unwrap();
+            let read: Vec<&[u8]> = (0..part.len()).map(|index| read.bytes_at(index)).collect();
+            assert_eq!(read, texts[part].iter().map(|text| text.as_bytes()).collect::<Vec<_>>());
+        }
         let read: Vec<&[u8]> = (0..texts.len()).map(|index| read.bytes_at(index)).collect();
         assert_eq!(read, texts.iter().map(|text| text.as_bytes()).collect::<Vec<_>>());
         out
@@ -277,6 +295,6 @@ mod tests {
         put_bytes(&mut out, b"");
         put_ints(&mut out, &[1, 1]);
         put_blob(&mut out, "é".as_bytes());
-        assert_eq!(take_strings(&mut Reader::new(&out), 2, 2, None), Err(NOT_UTF8));
+        assert_eq!(take_strings(&mut Reader::new(&out), 2, 0..2, 2, None), Err(NOT_UTF8));
     }
 }

@@ -126,13 +126,11 @@ impl Strings {
         self.bytes.truncate(self.ends.last().map_or(0, |end| *end as usize));
     }
 
-    /// Adds those of `other` in `range`.
-    pub(super) fn extend(&mut self, other: &Strings, range: Range<usize>) {
-        let start = if range.start == 0 { 0 } else { other.ends[range.start - 1] };
+    /// Adds those of `other`.
+    pub(super) fn extend(&mut self, other: &Strings) {
         let base = self.bytes.len() as u32;
-        let Some(&end) = other.ends[range.clone()].last() else { return };
-        self.bytes.extend_from_slice(&other.bytes[start as usize..end as usize]);
-        self.ends.extend(other.ends[range].iter().map(|end| end - start + base));
+        self.bytes.extend_from_slice(&other.bytes);
+        self.ends.extend(other.ends.iter().map(|end| end + base));
     }
 }
 
@@ -210,6 +208,29 @@ impl Values {
     }
 }
 
+impl Presence {
+    /// Which of a column's values belong to rows `range`.
+    pub fn cells_in(&self, range: &Range<usize>) -> Range<usize> {
+        match self {
+            Presence::All => range.clone(),
+            Presence::Rows(rows) => {
+                let start = rows.partition_point(|row| (*row as usize) < range.start);
+                start..start + rows[start..].partition_point(|row| (*row as usize) < range.end)
+            }
+        }
+    }
+
+    /// The presence of `cells`, those of rows `range`, in a table of no other rows.
+    pub(super) fn part(self, cells: Range<usize>, range: &Range<usize>) -> Presence {
+        match self {
+            Presence::Rows(rows) if cells.len() < range.len() => {
+                Presence::Rows(rows[cells].iter().map(|row| row - range.start as u32).collect())
+            }
+            _ => Presence::All,
+        }
+    }
+}
+
 impl Column {
     /// Where the values of `row` stands among the column's values, if it has one.
     pub fn index_of(&self, row: u32) -> Option<usize> {
@@ -229,13 +250,7 @@ impl Column {
 
     /// Which of the column's values belong to rows `range`.
     pub(super) fn cells_in(&self, range: &Range<usize>) -> Range<usize> {
-        match &self.presence {
-            Presence::All => range.clone(),
-            Presence::Rows(rows) => {
-                let start = rows.partition_point(|row| (*row as usize) < range.start);
-                start..start + rows[start..].partition_point(|row| (*row as usize) < range.end)
-            }
-        }
+        self.presence.cells_in(range)
     }
 
     /// What columns are sorted by.
