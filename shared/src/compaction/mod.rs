@@ -58,7 +58,7 @@ impl Default for CompactionOptions {
     fn default() -> Self {
         CompactionOptions {
             least: 8,
-            group: GroupLimits { bytes_max: 4 << 20, events_max: 1 << 18, blocks_max: 4_096, small_least: 4 },
+            group: GroupLimits { bytes_max: 2 << 20, events_max: 1 << 17, blocks_max: 4_096, small_least: 4 },
             pause: Duration::from_secs(1),
             bytes_per_second: 16 << 20,
             quiet: Duration::from_secs(5),
@@ -166,7 +166,9 @@ impl Compactor {
 
     async fn partition(&self, partition: &Partition) -> Result<usize, CompactionError> {
         let Some(layout) = (self.layouts)(partition) else { return Ok(0) };
-        let scan = Scan { partitions: [partition.clone()].into(), range: TimeRange::ALL };
+        // Blocks that are full and overlap no small one are not even read.
+        let range = self.store.fragments(partition).await?;
+        let scan = Scan { partitions: [partition.clone()].into(), range };
         let partition = Arc::new(partition.clone());
         let mut grouper = Grouper::new(self.options.group);
         let mut rewritten = 0;

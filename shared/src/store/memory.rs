@@ -15,7 +15,7 @@ use super::{
     BlockAddress, Day, Document, EncodedBlock, End, Enough, PageToken, Scan, ScanPage, Store, StoreError, StoreErrorKind, StoredBlock,
     Swap, is_small, overlaps,
 };
-use crate::model::{Namespace, TimeRange};
+use crate::model::{Namespace, TimeRange, Timestamp};
 use crate::partition::Partition;
 
 /// Largest page of a scan unless told otherwise, bytes of blocks.
@@ -152,6 +152,16 @@ impl State {
     }
 }
 
+impl State {
+    fn fragments(&self, partition: &Partition) -> TimeRange {
+        let blocks = self.partitions.get(&partition.encode()).into_iter().flatten();
+        let small = blocks.filter(|(_, held)| is_small(held.events, held.bytes.len())).map(|(address, _)| address);
+        let from = small.clone().map(|address| address.min_ts).min().unwrap_or(Timestamp::MAX);
+        let last = small.map(|address| address.max_ts.nanos()).max().unwrap_or(i64::MIN);
+        TimeRange { from, to: Timestamp::from_nanos(last.saturating_add(1)) }
+    }
+}
+
 impl Snapshot {
     /// The steps from here that fit a page; at least one block, where one is left.
     fn page(&self, page_bytes: usize) -> ScanPage {
@@ -236,6 +246,10 @@ impl Store for MemoryStore {
         most: usize,
     ) -> BoxFuture<'a, Result<Vec<Partition>, StoreError>> {
         async move { Ok(self.state().fragmented(least, after, most)) }.boxed()
+    }
+
+    fn fragments<'a>(&'a self, partition: &'a Partition) -> BoxFuture<'a, Result<TimeRange, StoreError>> {
+        async move { Ok(self.state().fragments(partition)) }.boxed()
     }
 
     fn read_document<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Document>, StoreError>> {

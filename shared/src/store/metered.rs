@@ -117,6 +117,10 @@ impl Store for MeteredStore {
         self.count("fragmented", self.inner.fragmented(least, after, most))
     }
 
+    fn fragments<'a>(&'a self, partition: &'a Partition) -> BoxFuture<'a, Result<TimeRange, StoreError>> {
+        self.inner.fragments(partition)
+    }
+
     fn read_document<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Document>, StoreError>> {
         self.count("read_document", self.inner.read_document(name))
     }

@@ -193,6 +193,12 @@ pub trait Store: Send + Sync + 'static {
         most: usize,
     ) -> BoxFuture<'a, Result<Vec<Partition>, StoreError>>;
 
+    /// The part of event time that holds the small blocks of a partition, for compaction; all of it
+    /// where the store can't tell without reading blocks.
+    fn fragments<'a>(&'a self, _partition: &'a Partition) -> BoxFuture<'a, Result<TimeRange, StoreError>> {
+        ready(Ok(TimeRange::ALL)).boxed()
+    }
+
     /// Reads a document, linearizably.
     fn read_document<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Document>, StoreError>>;
 

@@ -23,6 +23,24 @@ pub(super) async fn a_replace_puts_new_blocks_in_the_place_of_exactly_the_old(on
     assert_eq!(on.addresses(&p).await, [old[4].address, new.address]);
 }
 
+pub(super) async fn the_small_blocks_of_a_partition_lie_where_the_store_says(on: Fixture) {
+    let p = on.partition("k", 0, 0);
+    let at = |at: i64, id| EncodedBlock { events: BLOCK_EVENTS_MAX as u32, ..block(&p, at, at + 9, id, "full") };
+    let small: Vec<_> =
+        [(50, 55), (52, 90), (70, 70)].iter().zip(100..).map(|((min, max), id)| block(&p, *min, *max, id, "small")).collect();
+    on.append((0..20).map(|id| at(10 * id as i64, id)).chain(small.clone()).collect()).await;
+    on.store.fragmented(1, None, 100).await.expect("the walk succeeds");
+    let range = on.store.fragments(&p).await.expect("the store answers");
+    assert!(range.from.nanos() <= 50 && range.to.nanos() > 90, "{range:?}");
+    // Also after some were removed and others came.
+    let gone: Vec<_> = small[..2].iter().map(|block| block.address).collect();
+    on.store.replace(&p, &gone, vec![at(50, 200)]).await.expect("the replacement succeeds");
+    on.append(vec![block(&p, 20, 130, 300, "small")]).await;
+    on.store.fragmented(1, None, 100).await.expect("the walk succeeds");
+    let range = on.store.fragments(&p).await.expect("the store answers");
+    assert!(range.from.nanos() <= 20 && range.to.nanos() > 130, "{range:?}");
+}
+
 pub(super) async fn a_scan_under_way_never_sees_a_replace_half_done(on: Fixture) {
     if !on.store.replaces_atomically() {
         return;

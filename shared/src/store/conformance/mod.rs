@@ -28,6 +28,7 @@ pub async fn run(store: Arc<dyn Store>, tag: &str) {
 
     scans::blocks_of_a_partition_come_in_the_order_of_their_addresses(fixture("order")).await;
     scans::a_scan_gives_the_blocks_that_overlap_its_range_and_no_others_are_needed(fixture("range")).await;
+    scans::a_block_that_reaches_into_a_range_is_found_however_long_ago_it_began(fixture("reaching")).await;
     scans::what_a_store_narrows_a_range_to_holds_enough(fixture("narrow")).await;
     scans::an_empty_range_still_answers_every_partition(fixture("emptyrange")).await;
     scans::every_partition_is_answered_once_also_one_without_blocks(fixture("answered")).await;
@@ -37,6 +38,7 @@ pub async fn run(store: Arc<dyn Store>, tag: &str) {
     scans::partitions_of_different_keys_are_scanned_together(fixture("keys")).await;
 
     compacting::a_replace_puts_new_blocks_in_the_place_of_exactly_the_old(fixture("replace")).await;
+    compacting::the_small_blocks_of_a_partition_lie_where_the_store_says(fixture("smallrange")).await;
     compacting::a_scan_under_way_never_sees_a_replace_half_done(fixture("midreplace")).await;
     compacting::a_partition_of_many_small_blocks_is_found_and_then_no_more(fixture("fragments")).await;
 

@@ -6,7 +6,7 @@ use super::fixture::{Fixture, block, read_all, scan_of};
 use crate::layout::LayoutVersion;
 use crate::model::{TimeRange, Timestamp};
 use crate::partition::Partition;
-use crate::store::{EncodedBlock, End, Enough, Scan};
+use crate::store::{EncodedBlock, End, Enough, Scan, overlaps};
 
 fn range(from: i64, to: i64) -> TimeRange {
     TimeRange { from: Timestamp::from_nanos(from), to: Timestamp::from_nanos(to) }
@@ -44,6 +44,59 @@ pub(super) async fn a_scan_gives_the_blocks_that_overlap_its_range_and_no_others
     overlapping(9, 10, &[1, 2]).await;
     overlapping(30, 31, &[2, 4]).await;
     overlapping(i64::MIN, i64::MAX, &[1, 2, 3, 4]).await;
+}
+
+/// A block of partition `i`: mostly an instant or a few, now and then far longer.
+fn short_or_long(p: &Partition, i: i64, at: i64) -> EncodedBlock {
+    let lasts = if (i + at) % 17 == 0 { 1 << ((i + at) % 12) } else { at % 3 };
+    block(p, 10 * at, 10 * at + lasts, at as u64, "x")
+}
+
+pub(super) async fn a_block_that_reaches_into_a_range_is_found_however_long_ago_it_began(on: Fixture) {
+    // More partitions than a store may care to look at one by one.
+    let partitions: Vec<_> = (0..70).map(|suffix| on.partition("k", 0, suffix)).collect();
+    let of = |times: std::ops::Range<i64>| {
+        let partitions = (0..).zip(&partitions);
+        partitions.flat_map(move |(i, p)| times.clone().map(move |at| short_or_long(p, i, at))).collect::<Vec<_>>()
+    };
+    let mut stored = of(0..40);
+    on.append(stored.clone()).await;
+    finds_all_that_overlap(&on, &partitions, &stored).await;
+    // Later blocks, some of them longer than all before.
+    stored.extend(of(40..60));
+    let long = (0..).zip(&partitions).filter(|(i, _)| i % 9 == 4).map(|(i, p)| block(p, 11 * i, 11 * i + 300 * i, 1_000, "long"));
+    stored.extend(long);
+    on.append(stored.clone()).await;
+    finds_all_that_overlap(&on, &partitions, &stored).await;
+    // Blocks that were rewritten as one that lasts as long as all of them.
+    if on.store.replaces_atomically() {
+        for p in &partitions[..5] {
+            let old: Vec<_> = stored.iter().filter(|block| *block.partition == *p).map(|block| block.address).collect();
+            let new = block(p, 0, old.iter().map(|address| address.max_ts.nanos()).max().unwrap_or(0), 2_000, "all");
+            on.store.replace(p, &old, vec![new.clone()]).await.expect("the replacement succeeds");
+            stored.retain(|block| *block.partition != *p);
+            stored.push(new);
+        }
+        finds_all_that_overlap(&on, &partitions, &stored).await;
+    }
+}
+
+async fn finds_all_that_overlap(on: &Fixture, partitions: &[Partition], stored: &[EncodedBlock]) {
+    let ranges = [(0, 1), (5, 6), (123, 124), (299, 305), (305, 2_000), (599, 600), (640, 641), (5_000, 20_000), (i64::MAX - 1, i64::MAX)];
+    for (from, to) in ranges {
+        for some in [partitions, &partitions[..3], &partitions[4..5], &partitions[66..]] {
+            let scan = scan_of(some.to_vec(), range(from, to));
+            let found = read_all(&*on.store, &scan).await.expect("the scan succeeds");
+            for (p, found) in scan.partitions.iter().zip(found) {
+                let found: Vec<_> = found.iter().map(|block| block.address).collect();
+                assert!(found.is_sorted(), "[{from}, {to}) of {p:?}: {found:?}");
+                let of_p = stored.iter().filter(|block| *block.partition == *p).map(|block| block.address);
+                for address in of_p.filter(|address| overlaps(address, scan.range)) {
+                    assert!(found.contains(&address), "[{from}, {to}) of {p:?} lacks {address:?}");
+                }
+            }
+        }
+    }
 }
 
 pub(super) async fn what_a_store_narrows_a_range_to_holds_enough(on: Fixture) {

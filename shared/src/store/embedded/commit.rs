@@ -17,7 +17,9 @@ use super::failure;
 use super::fragments::Fragments;
 use super::keys::{self, COMMIT_MARK};
 use super::metrics::Metrics;
+use super::reach::Reaches;
 use super::state::State;
+use super::tidy::Waste;
 use crate::store::{Document, EncodedBlock, StoreError, StoreErrorKind, Swap};
 
 /// How often an idle committer looks whether the engine still takes writes.
@@ -93,6 +95,8 @@ pub(super) struct Committer {
     pub(super) keyspace: Keyspace,
     pub(super) state: Arc<State>,
     pub(super) fragments: Arc<Fragments>,
+    pub(super) reaches: Reaches,
+    pub(super) waste: Arc<Waste>,
     pub(super) metrics: Metrics,
     pub(super) last: Mark,
     pub(super) bytes_max: usize,
@@ -177,20 +181,28 @@ impl Committer {
             }
         }
         let outcome = if pending.records.is_empty() { Ok(()) } else { self.write(&mut pending) };
+        if outcome.is_err() {
+            self.reaches.forget();
+        }
+        if outcome.is_ok() && !pending.records.is_empty() {
+            // Before the answers, so that whoever removed small blocks finds them no more.
+            self.fragments.changed(&pending.records);
+        }
         for (reply, room, swap) in pending.answers {
             answer(reply, outcome.clone().map(|()| swap));
             drop(room);
         }
-        if outcome.is_ok() && !pending.records.is_empty() {
-            self.fragments.changed(&pending.records);
-        }
         self.settle();
     }
 
-    fn stage(&self, change: Change, pending: &mut Pending) -> Result<Swap, StoreError> {
+    fn stage(&mut self, change: Change, pending: &mut Pending) -> Result<Swap, StoreError> {
         match change {
-            Change::Append(blocks) => pending.append(blocks),
+            Change::Append(blocks) => {
+                self.raise_reaches(&blocks, pending)?;
+                pending.append(blocks);
+            }
             Change::Replace(old, new) => {
+                self.raise_reaches(&new, pending)?;
                 pending.records.extend(old.into_iter().map(|key| (key, None)));
                 pending.append(new);
             }
@@ -202,6 +214,17 @@ impl Committer {
             }
         }
         Ok(Swap::Done(0))
+    }
+
+    /// Adds the records without which a scan would not find these blocks.
+    fn raise_reaches(&mut self, blocks: &[EncodedBlock], pending: &mut Pending) -> Result<(), StoreError> {
+        for block in blocks {
+            let prefix = keys::partition_prefix(&block.partition);
+            let raised = self.reaches.raise(&self.keyspace, &prefix, &block.address);
+            let raised = raised.map_err(|error| failure::read_error(self.state.path(), error))?;
+            pending.records.extend(raised.map(|(key, exponent)| (key, Some(Bytes::copy_from_slice(&[exponent])))));
+        }
+        Ok(())
     }
 
     fn swap(&self, name: String, expected: Option<u64>, bytes: &Bytes, pending: &mut Pending) -> Result<Swap, StoreError> {
@@ -251,6 +274,9 @@ impl Committer {
             return Err(if refused { halted } else { StoreError::new(StoreErrorKind::Unknown, halted.message) });
         }
         self.metrics.committed(began.elapsed(), pending.events);
+        let removed = pending.records.values().filter(|value| value.is_none()).count();
+        let written: usize = pending.records.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Bytes::len)).sum();
+        self.waste.count(removed as u64, written as u64);
         self.last = mark;
         Ok(())
     }

@@ -8,11 +8,14 @@ use std::path::{Path, PathBuf};
 
 use super::failure::OpenError;
 
-const MARK: &str = "BRAID";
-const NEW_MARK: &str = "BRAID.new";
+const MARK_FILE: &str = "BRAID";
+const NEW_MARK_FILE: &str = "BRAID.new";
 const LOCK: &str = "LOCK";
 const ENGINE: &str = "store";
-const FORMAT: &str = "1";
+/// The format this build writes: 2 says that [`super::reach`] covers every block.
+const FORMAT: &str = "2";
+/// The format before it, which is made into this one.
+const FORMAT_BEFORE: &str = "1";
 
 /// An open data directory; locked until dropped.
 #[derive(Debug)]
@@ -21,6 +24,7 @@ pub(super) struct DataDir {
     pub(super) path: PathBuf,
     /// Random bits that mark this directory's commits.
     pub(super) nonce: u64,
+    old: bool,
     /// Holds the lock.
     _lock: File,
 }
@@ -35,13 +39,23 @@ impl DataDir {
             path.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), sync_dir)?;
         }
         let lock = lock(path)?;
-        let nonce = match known.map_or_else(|| read_mark(path), |nonce| Ok(Some(nonce)))? {
-            Some(nonce) => nonce,
-            None => write_mark(path)?,
+        let Mark { nonce, old } = match read_mark(path)? {
+            Some(mark) => mark,
+            None => write_mark(path, rand::random())?,
         };
-        let dir = DataDir { path: path.to_owned(), nonce, _lock: lock };
+        let dir = DataDir { path: path.to_owned(), nonce, old, _lock: lock };
         dir.clear_half_made_engine()?;
         Ok(dir)
+    }
+
+    /// Whether the directory is of the format before this build's.
+    pub(super) fn is_old(&self) -> bool {
+        self.old
+    }
+
+    /// Says that the directory is of this build's format now; builds before it refuse it from here on.
+    pub(super) fn renew(&self) -> Result<(), OpenError> {
+        write_mark(&self.path, self.nonce).map(drop)
     }
 
     /// Where the engine keeps its files.
@@ -100,7 +114,7 @@ fn refuse_foreign(path: &Path) -> Result<(), OpenError> {
     };
     for entry in entries {
         let name = entry.map_err(OpenError::io(path))?.file_name();
-        if ![LOCK, NEW_MARK, MARK, "lost+found"].iter().any(|known| name == *known) {
+        if ![LOCK, NEW_MARK_FILE, MARK_FILE, "lost+found"].iter().any(|known| name == *known) {
             return Err(OpenError::Foreign(path.to_owned()));
         }
     }
@@ -117,19 +131,27 @@ fn lock(path: &Path) -> Result<File, OpenError> {
     }
 }
 
+/// What the directory says of itself.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    nonce: u64,
+    old: bool,
+}
+
 /// Reads the mark: three lines, the last ending in a newline, so that a mark cut short is no mark.
-fn read_mark(path: &Path) -> Result<Option<u64>, OpenError> {
-    let file = path.join(MARK);
+fn read_mark(path: &Path) -> Result<Option<Mark>, OpenError> {
+    let file = path.join(MARK_FILE);
     let text = match fs::read(&file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         text => String::from_utf8_lossy(&text.map_err(OpenError::io(&file))?).into_owned(),
     };
     let format = text.strip_prefix("braid data directory\nformat ").and_then(|rest| rest.split_once('\n'));
     match format {
-        Some((FORMAT, rest)) => {
+        Some((format @ (FORMAT | FORMAT_BEFORE), rest)) => {
             let nonce = rest.strip_prefix("nonce ").and_then(|rest| rest.strip_suffix('\n'));
             let nonce = nonce.and_then(|nonce| u64::from_str_radix(nonce, 16).ok());
-            nonce.map(Some).ok_or_else(|| OpenError::damaged(&file, "it does not read as a format mark"))
+            let mark = nonce.map(|nonce| Mark { nonce, old: format == FORMAT_BEFORE });
+            mark.map(Some).ok_or_else(|| OpenError::damaged(&file, "it does not read as a format mark"))
         }
         Some((format, _)) => Err(OpenError::Format { path: path.to_owned(), format: format.chars().take(20).collect() }),
         None => Err(OpenError::Format { path: path.to_owned(), format: "unknown".into() }),
@@ -137,9 +159,8 @@ fn read_mark(path: &Path) -> Result<Option<u64>, OpenError> {
 }
 
 /// Writes the mark whole or not at all.
-fn write_mark(path: &Path) -> Result<u64, OpenError> {
-    let (new, mark) = (path.join(NEW_MARK), path.join(MARK));
-    let nonce: u64 = rand::random();
+fn write_mark(path: &Path, nonce: u64) -> Result<Mark, OpenError> {
+    let (new, mark) = (path.join(NEW_MARK_FILE), path.join(MARK_FILE));
     let write = || -> io::Result<()> {
         let mut file = File::create(&new)?;
         write!(file, "braid data directory\nformat {FORMAT}\nnonce {nonce:016x}\n")?;
@@ -148,7 +169,7 @@ fn write_mark(path: &Path) -> Result<u64, OpenError> {
     };
     write().map_err(OpenError::io(&mark))?;
     sync_dir(path)?;
-    Ok(nonce)
+    Ok(Mark { nonce, old: false })
 }
 
 fn sync_dir(path: &Path) -> Result<(), OpenError> {

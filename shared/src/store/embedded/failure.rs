@@ -12,7 +12,7 @@ pub enum OpenError {
     #[error("data directory {} is in use by another process", .0.display())]
     InUse(PathBuf),
     /// Its mark is of a format that this build does not know.
-    #[error("data directory {} has format {format}, which this build does not know (it knows 1)", .path.display())]
+    #[error("data directory {} has format {format}, which this build does not know (it knows 1 and 2)", .path.display())]
     Format {
         /// The directory.
         path: PathBuf,

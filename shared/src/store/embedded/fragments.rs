@@ -1,17 +1,19 @@
-//! Which partitions have many small blocks: counted as they are written, found by a walk over keys
-//! after a start.
+//! Which partitions have many small blocks, and where in them: counted as they are written, found
+//! by a walk over keys after a start.
 //!
-//! A hint, never the truth: what it names is counted anew, from keys alone, before it is answered.
+//! A hint, never the truth: what it names is counted anew, from keys alone, before it is answered;
+//! and only where small blocks can be, so that a partition that grows is not walked whole each time.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard};
 
 use bytes::Bytes;
-use fjall::{Keyspace, Readable, Snapshot};
+use fjall::{Database, Keyspace, Readable, Snapshot};
 
-use super::keys;
-use crate::partition::Partition;
+use super::keys::{self, BlockTail};
+use crate::model::{TimeRange, Timestamp};
+use crate::partition::{Partition, ordered_time};
 use crate::store::is_small;
 
 /// Most partitions that are remembered; beyond, a walk finds the others later.
@@ -26,8 +28,43 @@ pub(super) struct Fragments(Mutex<Counts>);
 #[derive(Debug)]
 struct Counts {
     /// By the prefix of the partition's keys.
-    small: BTreeMap<Vec<u8>, u32>,
+    small: BTreeMap<Vec<u8>, Small>,
     walk: Walk,
+}
+
+/// Event time that some blocks lie in, ends included.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    first: Timestamp,
+    last: Timestamp,
+}
+
+impl Extent {
+    const NONE: Extent = Extent { first: Timestamp::MAX, last: Timestamp::MIN };
+
+    fn and(self, other: Extent) -> Extent {
+        Extent { first: self.first.min(other.first), last: self.last.max(other.last) }
+    }
+}
+
+/// The small blocks of a partition.
+#[derive(Clone, Copy, Debug)]
+struct Small {
+    /// How many, roughly.
+    count: u32,
+    /// Where those lie that were there when they were last counted …
+    counted: Extent,
+    /// … and those that came since that count began.
+    since: Extent,
+}
+
+impl Small {
+    const NONE: Small = Small { count: 0, counted: Extent::NONE, since: Extent::NONE };
+
+    fn add(&mut self, count: u32, extent: Extent) {
+        self.count = self.count.saturating_add(count);
+        self.since = self.since.and(extent);
+    }
 }
 
 /// How far the walk over all keys came.
@@ -55,27 +92,36 @@ impl Fragments {
     pub(super) fn changed(&self, records: &BTreeMap<Vec<u8>, Option<Bytes>>) {
         let mut counts = self.counts();
         for (key, value) in records.range(keys::all_blocks()) {
-            if let Some(prefix) = small_block(key) {
-                counts.add(prefix, if value.is_some() { 1 } else { -1 });
+            match small_block(key) {
+                Some((prefix, extent)) if value.is_some() => counts.add(prefix, 1, extent),
+                Some((prefix, _)) => counts.remove(prefix),
+                None => {}
             }
         }
+    }
+
+    /// Where in a partition its small blocks are: all of time where that is not known.
+    pub(super) fn range_of(&self, prefix: &[u8]) -> TimeRange {
+        let Some(small) = self.counts().small.get(prefix).copied() else { return TimeRange::ALL };
+        let Extent { first, last } = small.counted.and(small.since);
+        TimeRange { from: first, to: Timestamp::from_nanos(last.nanos().saturating_add(1)) }
     }
 
     /// Partitions with at least `least` small blocks behind `after`, in the order of their keys.
     pub(super) fn find(
         &self,
+        database: &Database,
         keyspace: &Keyspace,
-        snapshot: &Snapshot,
         least: usize,
         after: Option<&Partition>,
         most: usize,
     ) -> fjall::Result<Vec<Partition>> {
-        self.walk(keyspace, snapshot)?;
+        self.walk(keyspace, &database.snapshot())?;
         let after = after.map(keys::partition_prefix);
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let named: Vec<Vec<u8>> = {
             let counts = self.counts();
-            let enough = counts.small.range((from, Bound::Unbounded)).filter(|(_, count)| **count as usize >= least);
+            let enough = counts.small.range((from, Bound::Unbounded)).filter(|(_, small)| small.count as usize >= least);
             enough.map(|(prefix, _)| prefix.clone()).collect()
         };
         let mut found = Vec::new();
@@ -83,13 +129,32 @@ impl Fragments {
             if found.len() == most {
                 break;
             }
-            let small = count(keyspace, snapshot, &prefix)?;
-            self.counts().set(prefix.clone(), small);
-            if small as usize >= least {
+            if self.count(database, keyspace, &prefix)? as usize >= least {
                 found.extend(keys::partition_of(&prefix));
             }
         }
         Ok(found)
+    }
+
+    /// Counts the small blocks of a partition anew, where there can be any.
+    fn count(&self, database: &Database, keyspace: &Keyspace, prefix: &[u8]) -> fjall::Result<u32> {
+        // What was counted as written before this is seen by the snapshot; what the snapshot shows
+        // beyond that is counted later, and keeps its place in `since`.
+        let Some(known) = self.counts().begin_count(prefix) else { return Ok(0) };
+        let (mut count, mut extent) = (0, Extent::NONE);
+        if let Extent { first, last } = known.counted
+            && first <= last
+        {
+            let first = [prefix, &ordered_time(first)].concat();
+            let last = keys::behind(&[prefix, &ordered_time(last)].concat());
+            for guard in database.snapshot().range(keyspace, first..last) {
+                if let Some((_, small)) = small_block(&guard.key()?) {
+                    (count, extent) = (count + 1, extent.and(small));
+                }
+            }
+        }
+        self.counts().end_count(prefix, known.count, count, extent);
+        Ok(count)
     }
 
     /// Walks on over keys, a bounded number of them, until all were seen once.
@@ -98,47 +163,67 @@ impl Fragments {
             Some(key) => key,
             None => return Ok(()),
         };
-        let mut seen: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
+        let mut seen: BTreeMap<Vec<u8>, (u32, Extent)> = BTreeMap::new();
         let mut last = None;
         let range = (Bound::Excluded(from), Bound::Excluded(keys::all_blocks().end));
         for guard in snapshot.range(keyspace, range).take(WALK_KEYS_MAX) {
             let key = guard.key()?;
-            if let Some(prefix) = small_block(&key) {
-                *seen.entry(prefix.to_vec()).or_default() += 1;
+            if let Some((prefix, extent)) = small_block(&key) {
+                let seen = seen.entry(prefix.to_vec()).or_insert((0, Extent::NONE));
+                *seen = (seen.0 + 1, seen.1.and(extent));
             }
             last = Some(key.to_vec());
         }
         let mut counts = self.counts();
         counts.walk = last.map_or(Walk::Done, Walk::Behind);
-        for (prefix, small) in seen {
+        for (prefix, (count, extent)) in seen {
             // Appends since the start were counted already; too high a count is put right by find.
-            counts.add(&prefix, i64::from(small));
+            counts.add(&prefix, count, extent);
         }
         Ok(())
     }
 }
 
 impl Counts {
-    fn add(&mut self, prefix: &[u8], by: i64) {
-        let before = self.small.get(prefix).copied().unwrap_or(0);
-        let after = (i64::from(before) + by).clamp(0, i64::from(u32::MAX));
-        self.set(prefix.to_vec(), after as u32);
+    fn add(&mut self, prefix: &[u8], count: u32, extent: Extent) {
+        if let Some(small) = self.small.get_mut(prefix) {
+            return small.add(count, extent);
+        }
+        if self.small.len() >= PARTITIONS_MAX {
+            return self.make_room();
+        }
+        self.small.entry(prefix.to_vec()).or_insert(Small::NONE).add(count, extent);
     }
 
-    fn set(&mut self, prefix: Vec<u8>, small: u32) {
-        if small == 0 {
-            self.small.remove(&prefix);
-        } else if self.small.len() < PARTITIONS_MAX || self.small.contains_key(&prefix) {
-            self.small.insert(prefix, small);
-        } else {
-            self.make_room();
+    /// Keeps the partition, so that its extent stays that of the blocks there are.
+    fn remove(&mut self, prefix: &[u8]) {
+        if let Some(small) = self.small.get_mut(prefix) {
+            small.count = small.count.saturating_sub(1);
+        }
+    }
+
+    /// What is known of a partition that will be counted.
+    fn begin_count(&mut self, prefix: &[u8]) -> Option<Small> {
+        let small = self.small.get_mut(prefix)?;
+        small.counted = small.counted.and(small.since);
+        small.since = Extent::NONE;
+        Some(*small)
+    }
+
+    /// Takes in a count that began when `known` blocks were counted.
+    fn end_count(&mut self, prefix: &[u8], known: u32, count: u32, extent: Extent) {
+        let Some(small) = self.small.get_mut(prefix) else { return };
+        small.count = small.count.saturating_add(count).saturating_sub(known);
+        small.counted = extent;
+        if small.count == 0 && count == 0 {
+            self.small.remove(prefix);
         }
     }
 
     /// Forgets partitions with a single small block, which nobody compacts, and notes that others
     /// may have been left out.
     fn make_room(&mut self) {
-        self.small.retain(|_, count| *count > 1);
+        self.small.retain(|_, small| small.count > 1);
         if matches!(self.walk, Walk::Done) {
             self.walk = Walk::Overflowed;
         }
@@ -157,16 +242,9 @@ impl Counts {
     }
 }
 
-/// The prefix of the partition, if the block of this key is a small one.
-fn small_block(key: &[u8]) -> Option<&[u8]> {
-    let (prefix, tail) = keys::split_block_key(key)?;
-    is_small(tail.events, tail.bytes as usize).then_some(prefix)
-}
-
-fn count(keyspace: &Keyspace, snapshot: &Snapshot, prefix: &[u8]) -> fjall::Result<u32> {
-    let mut small = 0;
-    for guard in snapshot.prefix(keyspace, prefix) {
-        small += u32::from(small_block(&guard.key()?).is_some());
-    }
-    Ok(small)
+/// The prefix of the partition and where the block of this key lies, if it is a small one.
+fn small_block(key: &[u8]) -> Option<(&[u8], Extent)> {
+    let (prefix, BlockTail { address, events, bytes }) = keys::split_block_key(key)?;
+    let extent = Extent { first: address.min_ts, last: address.max_ts };
+    is_small(events, bytes as usize).then_some((prefix, extent))
 }

@@ -14,6 +14,7 @@ const BLOCK: u8 = b'b';
 const DAY: u8 = b'd';
 const DOCUMENT: u8 = b'f';
 const NAME: u8 = b'n';
+const REACH: u8 = b'r';
 
 /// The record that every commit writes first: its number and the directory's nonce.
 pub(super) const COMMIT_MARK: &[u8] = b"c";
@@ -38,6 +39,11 @@ pub(super) fn partition_prefix(partition: &Partition) -> Vec<u8> {
     let mut key = vec![BLOCK];
     key.extend_from_slice(&partition.encode());
     key
+}
+
+/// The record of how long the blocks of a partition last at most, by the prefix of their keys.
+pub(super) fn reach_key(prefix: &[u8]) -> Vec<u8> {
+    [&[REACH], prefix].concat()
 }
 
 /// The range that holds every block.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use prometheus::{Histogram, HistogramOpts, IntCounter, Registry, exponential_buckets, histogram_opts};
+use prometheus::{Histogram, HistogramOpts, IntCounter, IntGauge, Registry, exponential_buckets, histogram_opts};
 
 /// Counters of the committer.
 #[derive(Clone, Debug)]
@@ -10,6 +10,38 @@ pub(super) struct Metrics {
     commits: IntCounter,
     events: IntCounter,
     seconds: Histogram,
+}
+
+/// Counters of tidying.
+#[derive(Clone, Debug)]
+pub(super) struct TidyMetrics {
+    removed: IntGauge,
+    seconds: Histogram,
+}
+
+impl TidyMetrics {
+    pub(super) fn new(registry: &Registry) -> Result<TidyMetrics, prometheus::Error> {
+        let opts = histogram_opts!(
+            "braid_engine_compaction_seconds",
+            "Time of a compaction of the engine's whole tree",
+            exponential_buckets(0.01, 2.0, 14)?
+        );
+        let metrics = TidyMetrics {
+            removed: IntGauge::new("braid_engine_removed_records", "Records removed since the engine's tree was last compacted whole")?,
+            seconds: Histogram::with_opts(opts)?,
+        };
+        registry.register(Box::new(metrics.removed.clone()))?;
+        registry.register(Box::new(metrics.seconds.clone()))?;
+        Ok(metrics)
+    }
+
+    pub(super) fn removed(&self, records: u64) {
+        self.removed.set(i64::try_from(records).unwrap_or(i64::MAX));
+    }
+
+    pub(super) fn tidied(&self, took: Duration) {
+        self.seconds.observe(took.as_secs_f64());
+    }
 }
 
 impl Metrics {

@@ -12,8 +12,10 @@ mod keys;
 mod metrics;
 mod narrow;
 mod operations;
+mod reach;
 mod scan;
 mod state;
+mod tidy;
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +27,7 @@ use std::thread::JoinHandle;
 use bytes::Bytes;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, Readable};
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use prometheus::Registry;
 use tokio::sync::{Semaphore, oneshot};
 
@@ -33,9 +35,11 @@ use self::commit::{Change, Command, Committer, Mark, decode_document};
 use self::data_dir::DataDir;
 pub use self::failure::OpenError;
 use self::fragments::Fragments;
-use self::metrics::Metrics;
+use self::metrics::{Metrics, TidyMetrics};
+use self::reach::Reaches;
 use self::scan::{Cursor, ScanError};
 use self::state::State;
+use self::tidy::{Tidier, Waste};
 use super::{BlockAddress, Day, Document, EncodedBlock, Enough, PageToken, Scan, ScanPage, Store, StoreError, StoreErrorKind, Swap};
 use crate::model::{Namespace, TimeRange};
 use crate::partition::Partition;
@@ -99,6 +103,8 @@ pub struct EmbeddedStore {
 struct Running {
     queue: mpsc::Sender<Command>,
     committer: JoinHandle<()>,
+    closing: mpsc::Sender<()>,
+    tidier: JoinHandle<()>,
     engine: Engine,
     _dir: DataDir,
 }
@@ -118,14 +124,20 @@ impl EmbeddedStore {
         journal::check(&engine_path, dir.nonce)?;
         let engine = open_engine(&engine_path, &options).map_err(|error| OpenError::engine(&engine_path, error))?;
         let last = last_mark(&engine, &engine_path, dir.nonce)?;
+        if dir.is_old() {
+            reach::learn(&engine.database, &engine.keyspace).map_err(|error| OpenError::engine(&engine_path, error))?;
+            dir.renew()?;
+        }
         let registering = |error: prometheus::Error| OpenError::Io { path: path.to_owned(), error: std::io::Error::other(error) };
         let state = Arc::new(State::new(path.to_owned(), options.reserve_bytes));
-        let fragments = Arc::<Fragments>::default();
+        let (fragments, waste) = (Arc::<Fragments>::default(), Arc::<Waste>::default());
         let committer = Committer {
             database: engine.database.clone(),
             keyspace: engine.keyspace.clone(),
             state: state.clone(),
             fragments: fragments.clone(),
+            reaches: Reaches::default(),
+            waste: waste.clone(),
             metrics: Metrics::new(&options.registry).map_err(registering)?,
             last,
             bytes_max: options.commit_bytes,
@@ -135,23 +147,34 @@ impl EmbeddedStore {
         let (queue, commands) = mpsc::channel();
         let spawn = std::thread::Builder::new().name("braid-commit".into()).spawn(move || committer.run(&commands));
         let committer = spawn.map_err(OpenError::io(path))?;
+        let tidier = Tidier {
+            keyspace: engine.keyspace.clone(),
+            state: state.clone(),
+            waste,
+            metrics: TidyMetrics::new(&options.registry).map_err(registering)?,
+        };
+        let (closing, closed) = mpsc::channel();
+        let spawn = std::thread::Builder::new().name("braid-tidy".into()).spawn(move || tidier.run(&closed));
+        let tidier = spawn.map_err(OpenError::io(path))?;
         Ok(Arc::new(EmbeddedStore {
             state,
             fragments,
             room: Arc::new(Semaphore::new(room_bytes)),
             room_bytes,
             page_bytes: options.page_bytes,
-            running: Mutex::new(Some(Running { queue, committer, engine, _dir: dir })),
+            running: Mutex::new(Some(Running { queue, committer, closing, tidier, engine, _dir: dir })),
         }))
     }
 
     /// Commits what is queued and lets go of the directory; later operations fail. Blocks.
     pub fn close(&self) {
         let running = self.running.lock().expect("no holder panics").take();
-        let Some(Running { queue, committer, engine, _dir }) = running else { return };
-        drop(queue);
-        if committer.join().is_err() {
-            tracing::error!("the committer panicked");
+        let Some(Running { queue, committer, closing, tidier, engine, _dir }) = running else { return };
+        drop((queue, closing));
+        for (thread, name) in [(committer, "committer"), (tidier, "tidier")] {
+            if thread.join().is_err() {
+                tracing::error!("the {name} panicked");
+            }
         }
         drop(engine);
     }
@@ -199,7 +222,8 @@ fn open_engine(path: &Path, options: &EmbeddedOptions) -> fjall::Result<Engine> 
         .open()?;
     // Far above what the committer lets a memtable grow to: it seals them itself.
     let memtable_bytes = 8 * options.memtable_bytes as u64;
-    let separation = KvSeparationOptions::default().separation_threshold(SEPARATE_BYTES);
+    // Any file of values may be rewritten once a good part of it is removed, not the oldest ones alone.
+    let separation = KvSeparationOptions::default().separation_threshold(SEPARATE_BYTES).age_cutoff(1.0);
     let keyspace = database
         .keyspace("braid", || KeyspaceCreateOptions::default().max_memtable_size(memtable_bytes).with_kv_separation(Some(separation)))?;
     Ok(Engine { keyspace, database })

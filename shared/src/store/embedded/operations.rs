@@ -133,11 +133,14 @@ impl Store for EmbeddedStore {
     ) -> BoxFuture<'a, Result<Vec<Partition>, StoreError>> {
         let (fragments, after) = (self.fragments.clone(), after.cloned());
         self.read(move |engine, state| {
-            let snapshot = engine.database.snapshot();
-            let found = fragments.find(&engine.keyspace, &snapshot, least, after.as_ref(), most);
+            let found = fragments.find(&engine.database, &engine.keyspace, least, after.as_ref(), most);
             found.map_err(|error| failure::read_error(state.path(), error))
         })
         .boxed()
+    }
+
+    fn fragments<'a>(&'a self, partition: &'a Partition) -> BoxFuture<'a, Result<TimeRange, StoreError>> {
+        ready(Ok(self.fragments.range_of(&keys::partition_prefix(partition)))).boxed()
     }
 
     fn read_document<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Document>, StoreError>> {

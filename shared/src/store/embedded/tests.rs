@@ -8,8 +8,9 @@ use fjall::AbstractTree;
 use tempfile::TempDir;
 
 use super::*;
+use crate::model::Timestamp;
 use crate::store::conformance::{self, block, blocks_of, partition};
-use crate::store::{MemoryStore, Store};
+use crate::store::{MemoryStore, Store, StoredBlock};
 
 fn open(dir: &TempDir) -> Result<Arc<EmbeddedStore>, OpenError> {
     let options = EmbeddedOptions { page_bytes: 64 * 1024, reserve_bytes: 0, ..EmbeddedOptions::default() };
@@ -29,6 +30,10 @@ async fn append(store: &EmbeddedStore, ids: std::ops::Range<u64>) {
 
 fn place() -> Partition {
     partition(&"ns".parse().unwrap(), "k", 0, 0)
+}
+
+fn scan_of_place() -> Scan {
+    conformance::scan_of(vec![place()], TimeRange::ALL)
 }
 
 async fn ids(store: &EmbeddedStore) -> Vec<u64> {
@@ -128,7 +133,7 @@ fn a_directory_of_a_newer_format_is_refused_and_left_alone() {
     let dir = temp();
     let data = dir.path().join("data");
     fs::create_dir(&data).unwrap();
-    for text in ["braid data directory\nformat 2\nwhatever\n", "something else", ""] {
+    for text in ["braid data directory\nformat 3\nwhatever\n", "something else", ""] {
         fs::write(data.join("BRAID"), text).unwrap();
         assert!(matches!(open(&dir), Err(OpenError::Format { .. })), "{text}");
         assert_eq!(fs::read_dir(&data).unwrap().count(), 1);
@@ -235,7 +240,7 @@ async fn a_scan_of_damaged_files_is_an_error_never_a_shorter_answer() {
         let middle = fs::metadata(&path).unwrap().len() / 2;
         flip(&path, middle);
     }
-    let scan = conformance::scan_of(vec![place()], crate::model::TimeRange::ALL);
+    let scan = scan_of_place();
     let store = EmbeddedStore::open(&path, options()).unwrap();
     let error = conformance::read_all(&*store, &scan).await.unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Corrupt, "{error}");
@@ -266,4 +271,81 @@ async fn a_full_disk_refuses_writes_and_goes_on_reading() {
     assert_eq!(error.kind, StoreErrorKind::Full);
     assert!(store.health().is_err());
     assert!(ids(&store).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_long_block_is_found_by_scans_that_begin_inside_it_also_after_a_restart() {
+    let dir = temp();
+    let at = |from| Scan { range: TimeRange { from: Timestamp::from_nanos(from), to: Timestamp::MAX }, ..scan_of_place() };
+    let found = async |store: &EmbeddedStore, from| {
+        let found = conformance::read_all(store, &at(from)).await.unwrap().concat();
+        found.iter().map(|block| block.address.id.time).collect::<Vec<_>>()
+    };
+    let store = open(&dir).unwrap();
+    store.append((0..100).map(|id| block(&place(), id as i64, id as i64, id, "short")).collect()).await.unwrap();
+    assert_eq!(found(&store, 98).await, [98, 99]);
+    store.append(vec![block(&place(), 3, 500, 200, "long")]).await.unwrap();
+    assert_eq!(found(&store, 99).await, [200, 99]);
+    store.close();
+    // What is known of the partition now comes from the disk, before and after it grows.
+    let store = open(&dir).unwrap();
+    assert_eq!(found(&store, 500).await, [200]);
+    store.append(vec![block(&place(), 4, 5, 201, "short"), block(&place(), 2, 90_000, 202, "longer")]).await.unwrap();
+    assert_eq!(found(&store, 80_000).await, [202]);
+}
+
+#[tokio::test]
+async fn a_directory_of_the_format_before_is_made_into_this_one_and_loses_nothing() {
+    let dir = temp();
+    let store = open(&dir).unwrap();
+    store.append((0..100).map(|id| block(&place(), id as i64, id as i64 + 300, id, "x")).collect()).await.unwrap();
+    // As a build before this one leaves it: no record of how long blocks last.
+    let record = keys::reach_key(&keys::partition_prefix(&place()));
+    let keyspace = store.engine().unwrap().keyspace;
+    assert!(keyspace.contains_key(&record).unwrap());
+    keyspace.remove(record.clone()).unwrap();
+    drop(keyspace);
+    store.close();
+    let mark = dir.path().join("data/BRAID");
+    let text = fs::read_to_string(&mark).unwrap();
+    fs::write(&mark, text.replace("format 2", "format 1")).unwrap();
+
+    let store = open(&dir).unwrap();
+    assert_eq!(fs::read_to_string(&mark).unwrap(), text);
+    assert!(store.engine().unwrap().keyspace.contains_key(&record).unwrap());
+    let scan = Scan { range: TimeRange { from: Timestamp::from_nanos(350), to: Timestamp::MAX }, ..scan_of_place() };
+    assert_eq!(conformance::read_all(&*store, &scan).await.unwrap()[0].len(), 50);
+}
+
+#[tokio::test]
+async fn tidying_takes_removed_blocks_off_the_disk_and_changes_no_answer() {
+    let dir = temp();
+    let path = dir.path().join("data");
+    let store = open(&dir).unwrap();
+    let old: Vec<_> = (0..600).map(|id| block(&place(), id as i64, id as i64, id, vec![id as u8; 50_000])).collect();
+    for blocks in old.chunks(50) {
+        store.append(blocks.to_vec()).await.unwrap();
+    }
+    let addresses: Vec<_> = old[..590].iter().map(|block| block.address).collect();
+    store.replace(&place(), &addresses, vec![block(&place(), 0, 589, 1_000, "all")]).await.unwrap();
+    let before = blocks_of(&*store, &place()).await;
+    let engine = store.engine().unwrap();
+    let tidier = Tidier {
+        keyspace: engine.keyspace.clone(),
+        state: store.state.clone(),
+        waste: Arc::default(),
+        metrics: TidyMetrics::new(&Registry::new()).unwrap(),
+    };
+    tidier.tidy();
+    // 11 blocks, a record of their partition, the mark of the last commit, which may just have been repeated.
+    assert!(engine.keyspace.approximate_len() <= 14, "{} records", engine.keyspace.approximate_len());
+    assert!(engine.keyspace.disk_space() < 2_000_000, "{} bytes for 10 blocks of 50,000", engine.keyspace.disk_space());
+    let same = |a: &[StoredBlock], b: &[StoredBlock]| {
+        a.iter().map(|block| (block.address, &block.bytes)).eq(b.iter().map(|block| (block.address, &block.bytes)))
+    };
+    assert!(same(&before, &blocks_of(&*store, &place()).await));
+    drop((engine, tidier));
+    store.close();
+    let store = EmbeddedStore::open(&path, EmbeddedOptions::default()).unwrap();
+    assert!(same(&before, &blocks_of(&*store, &place()).await));
 }

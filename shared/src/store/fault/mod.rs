@@ -206,6 +206,10 @@ impl Store for FaultStore {
         self.run(Operation::Fragmented, self.inner.fragmented(least, after, most))
     }
 
+    fn fragments<'a>(&'a self, partition: &'a Partition) -> BoxFuture<'a, Result<TimeRange, StoreError>> {
+        self.run(Operation::Fragmented, self.inner.fragments(partition))
+    }
+
     fn read_document<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Document>, StoreError>> {
         let read = async move {
             if let Some(old) = self.frozen(name) {
