@@ -29,8 +29,8 @@ fn exponent(address: &BlockAddress) -> u8 {
 
 /// The least time at which a block covered by `exponent` can begin that holds an event at `from` or later.
 fn earliest(from: Timestamp, exponent: u8) -> Timestamp {
-    let lasts = 1i64.checked_shl(exponent.into()).map_or(i64::MAX, |longer| longer.wrapping_sub(1));
-    Timestamp::from_nanos(from.nanos().saturating_sub(lasts))
+    let lasts = 1u64.checked_shl(exponent.into()).map_or(u64::MAX, |longer| longer - 1);
+    Timestamp::from_nanos(from.nanos().saturating_sub_unsigned(lasts))
 }
 
 fn decode(value: Option<&[u8]>) -> u8 {
