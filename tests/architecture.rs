@@ -70,7 +70,7 @@ fn root() -> PathBuf {
 /// Every source file of ours, by its path from the top.
 fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
-    for folder in ["src", "shared", "ingest", "query", "load", "tests"] {
+    for folder in ["src", "shared", "ingest", "query", "load", "tests", "benches"] {
         gather(&root().join(folder), &mut found);
     }
     assert!(found.len() > 50, "the walk found the sources");

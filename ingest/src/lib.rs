@@ -24,7 +24,7 @@ mod http;
 mod inflight;
 mod metrics;
 mod noted;
-mod route;
+pub mod route;
 mod settings;
 mod ticket;
 mod write;

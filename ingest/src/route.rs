@@ -20,14 +20,14 @@ const SUFFIX_BITS: u32 = 12;
 const _: () = assert!(REQUEST_EVENTS_MAX <= 1 << ROW_BITS && SHARDS_MAX <= 1 << SUFFIX_BITS);
 
 /// A request's rows by partition.
-pub(crate) struct Routed {
+pub struct Routed {
     /// The partitions, each with its rows.
     pub(crate) groups: Vec<Group>,
     order: Vec<u64>,
 }
 
 /// The rows of one partition.
-pub(crate) struct Group {
+pub struct Group {
     /// The partition.
     pub(crate) partition: Arc<Partition>,
     /// The layout that placed them.
@@ -78,7 +78,7 @@ struct Router<'b, 'a> {
 }
 
 /// Groups completed, admitted rows by the partition that the timelines give each.
-pub(crate) fn route(ns: &Namespace, batch: &Batch<'_>, timelines: &NamespaceView) -> Routed {
+pub fn route(ns: &Namespace, batch: &Batch<'_>, timelines: &NamespaceView) -> Routed {
     let mut router = Router::new(batch, timelines);
     let mut order: Vec<u64> = batch.rows.iter().enumerate().filter_map(|(i, row)| router.place(i, row)).collect();
     // Rows of a partition stay in their order: their position is the key's lowest part.
