@@ -11,6 +11,7 @@ use braid_shared::model::{Namespace, Span};
 use clap::{Parser, Subcommand};
 
 use crate::exit;
+use crate::report::OutputArgs;
 pub(crate) use run::RunArgs;
 pub(crate) use values::{Rate, Reads};
 
@@ -36,6 +37,13 @@ Examples:
 
   Replay a file of events into namespace `flights`:
     braid-load replay flights.ndjson.gz
+
+  What a change did: both results, their ratios, and whether they may be compared:
+    braid-load run --rate max --json > before.json
+    braid-load compare before.json after.json
+
+  A page with plots, and a log for HdrHistogram's tools:
+    braid-load run --rate 50k --html run.html --hdr run.hlog
 
   Completions for the shell at hand:
     braid-load completions bash > ~/.local/share/bash-completion/completions/braid-load";
@@ -67,6 +75,14 @@ pub(crate) enum Command {
         #[arg(long, default_value = "127.0.0.1:0")]
         listen: SocketAddr,
     },
+    /// Puts two results (--json) side by side, and says whether they may be compared
+    #[command(after_help = after_help())]
+    Compare {
+        /// What is compared with
+        a: PathBuf,
+        /// What is compared
+        b: PathBuf,
+    },
     /// Prints completions for a shell
     Completions {
         /// Which shell
@@ -86,9 +102,6 @@ pub(crate) struct ClientArgs {
     /// How long one try may take
     #[arg(long, default_value = "60s", value_name = "SPAN")]
     pub(crate) timeout: Span,
-    /// Print the summary as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -108,6 +121,8 @@ pub(crate) struct ReplayArgs {
     /// Compress the requests
     #[arg(long)]
     pub(crate) gzip: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) client: ClientArgs,
 }

@@ -11,6 +11,7 @@ mod endpoint;
 mod format;
 mod lines;
 mod link;
+mod peers;
 mod target;
 
 use std::sync::Arc;
@@ -31,6 +32,7 @@ pub(crate) use endpoint::Endpoint;
 pub(crate) use format::{Encoding, Format};
 pub(crate) use lines::Broken;
 pub(crate) use link::Link;
+pub(crate) use peers::{ServerKind, target};
 pub(crate) use target::{Call, Target, Verdict, by_status};
 
 /// Largest answer that is read; a list of 10,000 refused rows fits.

@@ -11,6 +11,8 @@ pub(crate) enum Exit {
     Refused = 1,
     /// Verification failed.
     Wrong = 2,
+    /// Two results are not of the same workload on the same machine.
+    NotComparable = 3,
     /// The command line makes no sense (`EX_USAGE`).
     Usage = 64,
     /// The run broke off, or could not be verified (`EX_UNAVAILABLE`).
@@ -23,6 +25,7 @@ Exit codes:
   0   every event is stored, every read was answered
   1   some events were refused or never sent, or some reads failed
   2   verification failed: events were lost, invented, doubled or altered
+  3   compare: the results are not of the same workload on the same machine
   64  wrong usage; nothing was sent
   69  broken off: the server refused a request, or could not be reached for as long as --retry-for";
 

@@ -17,6 +17,8 @@ pub(crate) struct Lane {
     pub(crate) pace: Arc<Pace>,
     /// Where reads find what was written.
     pub(crate) written: Arc<Pace>,
+    /// Slots below it were written before the run.
+    pub(crate) known: u64,
     pub(crate) workload: Arc<Workload>,
     pub(crate) recorder: Recorder,
     pub(crate) reads: ReadMix,
@@ -66,7 +68,7 @@ impl Lane {
     }
 
     async fn read(&self, link: &mut Link, n: u64, due: Option<Instant>) {
-        let read = self.reads.read(&self.workload, n, self.written.settled());
+        let read = self.reads.read(&self.workload, n, self.written.settled().max(self.known));
         if let Some(due) = due {
             self.pace.wait(due).await;
         }
@@ -145,7 +147,8 @@ mod tests {
         let workload = Workload::new(1, Keys::new("k", Choice::One), Shape::default(), EventTimes::spaced(0, 1));
         let recorder = Recorder::new(began, Duration::ZERO, Vec::new());
         let written = Arc::clone(&pace);
-        let lane = Arc::new(Lane { pace, written, workload, recorder: recorder.clone(), reads: ReadMix::Point, history: None });
+        let reads = ReadMix::Point;
+        let lane = Arc::new(Lane { pace, written, known: 0, workload, recorder: recorder.clone(), reads, history: None });
         let mut all = tokio::task::JoinSet::new();
         for _ in 0..connections {
             let takes = takes.clone();

@@ -25,32 +25,43 @@ mod workload;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::Path;
 
-use clap::{CommandFactory, Parser};
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
 use args::{Args, Command};
 use exit::Exit;
-use report::Outcome;
+use report::compare::compare;
+use report::document::Document;
+use report::{About, Outcome, OutputArgs, Report};
 
 /// Does what the command line says, the program's name first; writes results to `out` and all else to
 /// standard error. Gives the exit code, as `--help` documents it.
 pub fn main(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> u8 {
-    let exit = match Args::try_parse_from(args) {
-        Ok(args) => obey(args.command, out),
+    let words: Vec<OsString> = args.into_iter().collect();
+    let parsed = Args::command().try_get_matches_from(&words);
+    let exit = match parsed.and_then(|matches| Ok((Args::from_arg_matches(&matches)?, matches))) {
+        Ok((args, matches)) => obey(args.command, &words, &matches, out),
         Err(error) => explain(&error),
     };
     exit as u8
 }
 
-fn obey(command: Command, out: &mut dyn Write) -> Exit {
+fn obey(command: Command, words: &[OsString], matches: &ArgMatches, out: &mut dyn Write) -> Exit {
     // One thread: the generator is meant to be pinned to one core beside the server's.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&format!("the runtime did not start: {error}"), Exit::BrokenOff),
     };
-    let (json, outcome) = match command {
-        Command::Replay(args) => (args.client.json, runtime.block_on(replay::replay(args))),
-        Command::Run(args) => (args.client.json, runtime.block_on(run::run(*args))),
+    let about = |output: &OutputArgs| About {
+        command: report::command_line(words),
+        settings: report::settings(&Args::command(), matches),
+        output: output.clone(),
+    };
+    let outcome = match command {
+        Command::Replay(args) => runtime.block_on(replay::replay(about(&args.output), args)),
+        Command::Run(args) => runtime.block_on(run::run(about(&args.output), *args)),
+        Command::Compare { a, b } => return compared(&a, &b, out),
         Command::NullServer { listen } => {
             let ended = runtime.block_on(null_server::serve(listen, out));
             return failed(&format!("the null server ended: {ended}"), Exit::BrokenOff);
@@ -62,15 +73,32 @@ fn obey(command: Command, out: &mut dyn Write) -> Exit {
         }
     };
     match outcome {
-        Ok(outcome) => finish(&outcome, json, out),
+        Ok((outcome, report)) => finish(&outcome, report, out),
         Err(usage) => failed(&usage, Exit::Usage),
     }
 }
 
-/// Prints the summary.
-fn finish(outcome: &Outcome, json: bool, out: &mut dyn Write) -> Exit {
-    let summary = if json { outcome.json() } else { outcome.table() };
-    let exit = written(writeln!(out, "{summary}"), outcome.exit());
+/// Puts two results side by side.
+fn compared(a: &Path, b: &Path, out: &mut dyn Write) -> Exit {
+    let read = |path: &Path| {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Document::read(&text).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    match read(a).and_then(|a| Ok(compare(&a, &read(b)?))) {
+        Ok(comparison) => {
+            let exit = if comparison.comparable { Exit::Done } else { Exit::NotComparable };
+            written(writeln!(out, "{}", comparison.text), exit)
+        }
+        Err(why) => failed(&why, Exit::Usage),
+    }
+}
+
+/// Prints the result and writes its files.
+fn finish(outcome: &Outcome, report: Report, out: &mut dyn Write) -> Exit {
+    let exit = match report.finish(outcome, out) {
+        Ok(()) => outcome.exit(),
+        Err(why) => failed(&why, Exit::BrokenOff),
+    };
     match &outcome.failure {
         Some(failure) => failed(&format!("stopped: {failure}"), exit),
         None => exit,

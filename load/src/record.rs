@@ -34,6 +34,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    #[cfg(test)]
     pub(crate) const ALL: [Kind; 4] = [Kind::Write, Kind::ReadLast, Kind::ReadRange, Kind::ReadPoint];
 
     /// As it stands in results.
@@ -142,6 +143,21 @@ impl Series {
             }
         }
     }
+
+    /// Adds another series of the same kind.
+    pub(crate) fn add(&mut self, other: &Series) {
+        self.requests += other.requests;
+        self.failed += other.failed;
+        self.events += other.events;
+        self.stored += other.stored;
+        self.rejected += other.rejected;
+        self.unknown += other.unknown;
+        self.bytes += other.bytes;
+        self.retries += other.retries;
+        self.told_to_wait += other.told_to_wait;
+        self.latency.add(&other.latency).expect("both have the same bounds");
+        self.service.add(&other.service).expect("both have the same bounds");
+    }
 }
 
 fn micros(span: Duration) -> u64 {
@@ -184,7 +200,7 @@ pub(crate) struct Record {
 }
 
 /// A refused event; `line` where the events come from a file.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Refusal {
     pub(crate) line: Option<u64>,
     pub(crate) code: String,

@@ -13,11 +13,11 @@ use crate::client::{Braid, Connection, Encoding, Endpoint, Format, Target};
 use crate::lane;
 use crate::progress::{self, Track};
 use crate::record::{Kind, Recorder};
-use crate::report::{Outcome, Stop};
+use crate::report::{About, Outcome, Report, Stop};
 use crate::source::{Batch, Source};
 
 /// Sends the file. The error is one of usage: nothing was sent.
-pub(crate) async fn replay(args: ReplayArgs) -> Result<Outcome, String> {
+pub(crate) async fn replay(about: About, args: ReplayArgs) -> Result<(Outcome, Report), String> {
     let namespace = namespace(&args)?;
     let client = &args.client;
     let encoding = if args.gzip { Encoding::Gzip } else { Encoding::None };
@@ -26,7 +26,9 @@ pub(crate) async fn replay(args: ReplayArgs) -> Result<Outcome, String> {
     let source = Source::open(&args.file).map_err(|error| format!("{}: {error}", args.file.display()))?;
 
     let track = Track { done: Arc::clone(&source.taken), whole: source.length };
-    let recorder = Recorder::new(Instant::now(), Duration::ZERO, vec![progress::tracked(track)]);
+    let (report, mut observers) = about.open(None)?;
+    observers.push(progress::tracked(track));
+    let recorder = Recorder::new(Instant::now(), Duration::ZERO, observers);
     // A batch in hand and one ready for each connection bound the memory.
     let (ready, batches) = mpsc::channel(usize::from(args.connections));
     let reader = tokio::task::spawn_blocking(move || source.feed(args.batch, &ready));
@@ -42,7 +44,8 @@ pub(crate) async fn replay(args: ReplayArgs) -> Result<Outcome, String> {
     }
     ticker.abort();
     let read = reader.await.map_err(Stop::from).and_then(|read| read.map_err(Stop::from));
-    Ok(Outcome { record: recorder.finish(Instant::now()), failure: failure.or(read.err()), verification: None })
+    let outcome = Outcome { record: recorder.finish(Instant::now()), failure: failure.or(read.err()), verification: None };
+    Ok((outcome, report))
 }
 
 /// What the connections share.

@@ -1,18 +1,36 @@
-//! What a run came to, as a table or as JSON. Measures nothing itself.
+//! What a run came to: a table or JSON on stdout, files beside it. Measures nothing itself.
+//!
+//! [`About`] says what is run and where its results go; [`About::open`] makes the observers that a
+//! [`Recorder`](crate::record::Recorder) shows every interval, and [`Report::finish`] writes the rest.
 
-use std::fmt::Write;
+pub(crate) mod compare;
+pub(crate) mod document;
+mod hdr;
+mod html;
+mod machine;
+mod plot;
+#[cfg(test)]
+pub(crate) mod samples;
+mod settings;
+mod table;
 
-use hdrhistogram::Histogram;
-use serde_json::{Value, json};
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use braid_shared::model::Timestamp;
 
 use crate::client::Failure;
 use crate::exit::Exit;
-use crate::record::{Kind, Record, Series};
+use crate::record::{Interval, Observer, Record, Series};
 use crate::source::SourceError;
 use crate::verify::Verification;
-
-/// All kinds but the writes.
-const READS: &[Kind] = Kind::ALL.split_at(1).1;
+use document::{Document, Row, Run, Settings};
+use hdr::HdrLog;
+use machine::Machine;
+pub(crate) use settings::{command_line, settings};
 
 /// Why a run broke off.
 #[derive(Debug, thiserror::Error)]
@@ -44,184 +62,157 @@ impl Outcome {
             _ => Exit::Done,
         }
     }
+}
 
-    fn per_second(&self, n: u64) -> f64 {
-        n as f64 / self.record.took.as_secs_f64().max(1e-9)
-    }
+/// Where results go.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct OutputArgs {
+    /// Print the result as one JSON object (docs/LOAD.md)
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+    /// Write the latencies of every second as an HdrHistogram interval log
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) hdr: Option<PathBuf>,
+    /// Write a page with plots
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) html: Option<PathBuf>,
+}
 
-    /// The summary for a person.
-    pub(crate) fn table(&self) -> String {
-        let record = &self.record;
-        let mut rows = Vec::new();
-        if let Some(write) = record.series.get(&Kind::Write) {
-            rows.extend([
-                ("events", write.events.to_string()),
-                ("stored", write.stored.to_string()),
-                ("rejected", write.rejected.to_string()),
-                ("requests", format!("{} ({} sent again)", write.requests, write.retries)),
-                ("body MB", format!("{:.1}", write.bytes as f64 / 1e6)),
-                ("events/s", format!("{:.0}", self.per_second(write.events))),
-                ("requests/s", format!("{:.0}", self.per_second(write.requests))),
-                ("latency ms", percentiles(&write.latency)),
-            ]);
-        }
-        for (kind, series) in READS.iter().filter_map(|kind| Some((kind, record.series.get(kind)?))) {
-            let rate = self.per_second(series.requests);
-            rows.push((
-                kind.name(),
-                format!("{} ({} failed) {rate:.0}/s  ms {}", series.requests, series.failed, percentiles(&series.latency)),
-            ));
-        }
-        rows.push(("seconds", format!("{:.3}", record.took.as_secs_f64())));
-        rows.push(("backlog", format!("{} at most, {} events skipped", record.backlog_max, record.skipped)));
-        let mut text = rows.iter().map(|(name, value)| format!("{name:<11} {value}")).collect::<Vec<_>>().join("\n");
-        for (code, n) in &record.codes {
-            let _ = write!(text, "\nrefused     {n} {code}");
-        }
-        for sample in &record.refusals {
-            let place = sample.line.map(|line| format!("line {line}: ")).unwrap_or_default();
-            let _ = write!(text, "\n  {place}{}: {}", sample.code, sample.detail);
-        }
-        match &self.verification {
-            Some(Ok(verification)) => text + &verified(verification),
-            Some(Err(why)) => text + "\nverify      could not be done: " + why,
-            None => text,
-        }
-    }
+/// What is run, as its results say it.
+#[derive(Debug)]
+pub(crate) struct About {
+    pub(crate) command: String,
+    /// Settings of the command line.
+    pub(crate) settings: Settings,
+    pub(crate) output: OutputArgs,
+}
 
-    /// The summary for a program, one JSON object.
-    pub(crate) fn json(&self) -> String {
-        let record = &self.record;
-        let mut json = record.series.get(&Kind::Write).map_or_else(|| json!({}), |write| self.series(write));
-        let reads = READS.iter().filter_map(|kind| Some((kind.name().to_owned(), self.series(record.series.get(kind)?))));
-        json["reads"] = reads.collect();
-        json["seconds"] = record.took.as_secs_f64().into();
-        json["backlog_max"] = record.backlog_max.into();
-        json["skipped"] = record.skipped.into();
-        json["refused"] = json!(record.codes);
-        json["refused_samples"] = json!(record.refusals);
-        json["verify"] = match &self.verification {
-            Some(Ok(verification)) => json!(verification),
-            Some(Err(why)) => json!({ "failure": why }),
-            None => Value::Null,
+/// A run under way, as far as its report goes.
+pub(crate) struct Report {
+    run: Run,
+    output: OutputArgs,
+    rows: Arc<Mutex<Vec<Row>>>,
+    hdr: Option<HdrLog>,
+}
+
+impl About {
+    /// Opens what is written while the run goes. With the report, what is to see its intervals; the
+    /// error is one of usage.
+    pub(crate) fn open(self, seed: Option<u64>) -> Result<(Report, Vec<Observer>), String> {
+        let started = SystemTime::now();
+        let run = Run {
+            command: self.command,
+            started: rfc3339(started),
+            seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: env!("BRAID_COMMIT").to_owned(),
+            workload: self.settings,
+            machine: Machine::here(),
         };
-        json["failure"] = self.failure.as_ref().map(ToString::to_string).into();
-        json.to_string()
-    }
-
-    fn series(&self, series: &Series) -> Value {
-        json!({
-            "events": series.events,
-            "stored": series.stored,
-            "rejected": series.rejected,
-            "unknown": series.unknown,
-            "requests": series.requests,
-            "failed": series.failed,
-            "retries": series.retries,
-            "retry_after": series.told_to_wait,
-            "body_bytes": series.bytes,
-            "events_per_second": self.per_second(series.events),
-            "requests_per_second": self.per_second(series.requests),
-            "latency_ms": millis_of(&series.latency),
-            "service_ms": millis_of(&series.service),
-        })
-    }
-}
-
-/// What verification found, for a person; every event that is named is.
-fn verified(verification: &Verification) -> String {
-    let verdict = &verification.verdict;
-    let mut text = format!(
-        "\nverify      {} acknowledged, {} found in {:.1} s; of unknown outcome {} found, {} absent",
-        verdict.acknowledged, verdict.found, verification.seconds, verdict.unknown_found, verdict.unknown_absent
-    );
-    for (name, faults) in verdict.faults() {
-        let _ = write!(text, "\n{name:<11} {}", faults.count);
-        for event in &faults.named {
-            let _ = write!(text, "\n  key {} id {} ts {}", event.key, event.id, event.ts);
+        let rows = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&rows);
+        let keep = move |interval: &Interval| kept.lock().unwrap_or_else(PoisonError::into_inner).push(Row::of(interval));
+        let mut observers: Vec<Observer> = vec![Box::new(keep)];
+        let mut hdr = None;
+        if let Some(path) = &self.output.hdr {
+            let opened = HdrLog::create(path, started, head(&run)).map_err(|error| format!("--hdr {}: {error}", path.display()))?;
+            observers.push(opened.1);
+            hdr = Some(opened.0);
         }
+        if let Some(path) = &self.output.html {
+            // Better now than after an hour.
+            fs::write(path, "").map_err(|error| format!("--html {}: {error}", path.display()))?;
+        }
+        Ok((Report { run, output: self.output, rows, hdr }, observers))
     }
-    text
 }
 
-fn millis(histogram: &Histogram<u64>, quantile: f64) -> f64 {
-    histogram.value_at_quantile(quantile) as f64 / 1e3
+impl Report {
+    /// Prints the result and writes what is left to write. The error says which file could not be written.
+    pub(crate) fn finish(self, outcome: &Outcome, out: &mut dyn Write) -> Result<(), String> {
+        let rows = std::mem::take(&mut *self.rows.lock().unwrap_or_else(PoisonError::into_inner));
+        let document = Document::new(self.run, outcome, rows);
+        let result = if self.output.json { document.json() } else { table::table(&document, outcome.verification.as_ref()) };
+        writeln!(out, "{result}").map_err(|error| format!("the result could not be written: {error}"))?;
+        if let Some(log) = self.hdr {
+            log.finish().map_err(|error| format!("the interval log is not whole: {error}"))?;
+        }
+        if let Some(path) = &self.output.html {
+            let page = html::page(&document, outcome).map_err(|error| format!("the plots can't be drawn: {error}"))?;
+            fs::write(path, page).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(())
+    }
 }
 
-fn millis_of(histogram: &Histogram<u64>) -> Value {
-    let at = |quantile| millis(histogram, quantile);
-    json!({"p50": at(0.5), "p90": at(0.9), "p99": at(0.99), "p999": at(0.999), "max": at(1.0)})
+/// What an interval log says of its run.
+fn head(run: &Run) -> Vec<String> {
+    let seed = run.seed.map_or("none".to_owned(), |seed| seed.to_string());
+    vec![
+        format!("command: {}", run.command),
+        format!("seed: {seed}, braid-load {} ({})", run.version, run.commit),
+        format!("machine: {} cores of {}, {}", run.machine.cores, run.machine.cpu, run.machine.os),
+        "values: microseconds from when a request was due".to_owned(),
+    ]
 }
 
-fn percentiles(histogram: &Histogram<u64>) -> String {
-    let at = |quantile| millis(histogram, quantile);
-    format!("p50 {:.3}  p90 {:.3}  p99 {:.3}  p99.9 {:.3}  max {:.3}", at(0.5), at(0.9), at(0.99), at(0.999), at(1.0))
+fn rfc3339(time: SystemTime) -> String {
+    let nanos = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    Timestamp::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX)).to_string()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use tokio::time::Instant;
-
-    use crate::client::RowError;
     use crate::oracle;
-    use crate::record::{self, Recorder, Sample};
 
     use super::*;
 
-    fn outcome(rejected: u64) -> Outcome {
-        let began = Instant::now();
-        let recorder = Recorder::new(began, Duration::ZERO, Vec::new());
-        let ended = began + Duration::from_secs(2);
-        recorder.sample(&Sample {
-            kind: Kind::Write,
-            intended: began,
-            started: began,
-            ended,
-            events: 3,
-            rejected,
-            bytes: 100,
-            outcome: record::Outcome::Done,
-            retries: 1,
-            told_to_wait: 0,
-        });
-        if rejected > 0 {
-            recorder.refused(RowError { index: 1, code: "key_missing".into(), detail: "no key".into() }, Some(9));
-        }
-        Outcome { record: recorder.finish(ended), failure: None, verification: None }
-    }
-
-    #[test]
-    fn the_summary_adds_up_and_names_the_lines_that_were_refused() {
-        let outcome = outcome(1);
-        let json: Value = serde_json::from_str(&outcome.json()).unwrap();
-        assert_eq!((&json["events"], &json["stored"], &json["refused"]["key_missing"]), (&json!(3), &json!(2), &json!(1)));
-        assert_eq!(json["events_per_second"], 1.5);
-        assert!(outcome.table().contains("line 9: key_missing: no key"), "{}", outcome.table());
-        assert_eq!(outcome.exit(), Exit::Refused);
-    }
-
     #[test]
     fn a_run_is_done_when_all_is_stored_and_broken_off_when_it_stopped() {
-        assert_eq!(outcome(0).exit(), Exit::Done);
-        let failure = Some(Failure::Refused("404".into()).into());
-        assert_eq!(Outcome { failure, ..outcome(0) }.exit(), Exit::BrokenOff);
-        let mut skipped = outcome(0);
-        skipped.record.skipped = 1;
-        assert_eq!(skipped.exit(), Exit::Refused);
+        let mut outcome = samples::result().1;
+        assert_eq!(outcome.exit(), Exit::Refused, "one event was");
+        for series in outcome.record.series.values_mut() {
+            (series.rejected, series.failed) = (0, 0);
+        }
+        assert_eq!(outcome.exit(), Exit::Done);
+        outcome.record.skipped = 1;
+        assert_eq!(outcome.exit(), Exit::Refused);
+        assert_eq!(Outcome { failure: Some(Failure::Refused("404".into()).into()), ..outcome }.exit(), Exit::BrokenOff);
     }
 
     #[test]
     fn what_is_lost_outweighs_all_else_and_what_could_not_be_verified_is_not_done() {
-        let mut verdict = oracle::Verdict::default();
-        let verified = |verdict: &oracle::Verdict| Some(Ok(Verification { verdict: verdict.clone(), seconds: 1.0 }));
-        assert_eq!(Outcome { verification: verified(&verdict), ..outcome(0) }.exit(), Exit::Done);
-        verdict.lost.count = 1;
-        let failure = Some(Failure::Refused("404".into()).into());
-        let lost = Outcome { verification: verified(&verdict), failure, ..outcome(1) };
+        let with = |lost, failure: Option<Stop>| {
+            let mut verdict = oracle::Verdict::default();
+            verdict.lost.count = lost;
+            let verification = Some(Ok(Verification { verdict, seconds: 1.0 }));
+            Outcome { verification, failure, ..samples::result().1 }
+        };
+        assert_eq!(with(0, None).exit(), Exit::Refused);
+        let lost = with(1, Some(Failure::Refused("404".into()).into()));
         assert_eq!(lost.exit(), Exit::Wrong);
-        assert!(lost.table().contains("lost        1"), "{}", lost.table());
-        assert_eq!(Outcome { verification: Some(Err("gone".into())), ..outcome(1) }.exit(), Exit::BrokenOff);
+        let table = table::table(&samples::result().0, lost.verification.as_ref());
+        assert!(table.contains("lost        1"), "{table}");
+        assert_eq!(Outcome { verification: Some(Err("gone".into())), ..samples::result().1 }.exit(), Exit::BrokenOff);
+    }
+
+    #[test]
+    fn files_are_opened_before_the_run_and_whole_after_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let output = OutputArgs { json: true, hdr: Some(dir.path().join("a.hlog")), html: Some(dir.path().join("a.html")) };
+        let about = About { command: "braid-load run".into(), settings: Settings::new(), output: output.clone() };
+        let (report, mut observers) = about.open(Some(7)).unwrap();
+        let intervals = samples::intervals();
+        intervals.iter().for_each(|interval| observers.iter_mut().for_each(|observer| observer(interval)));
+        drop(observers);
+        let mut printed = Vec::new();
+        report.finish(&samples::result().1, &mut printed).unwrap();
+        assert!(Document::read(std::str::from_utf8(&printed).unwrap()).is_ok());
+        let read = |path: &Option<PathBuf>| fs::read_to_string(path.as_ref().unwrap()).unwrap();
+        assert!(read(&output.html).ends_with("</html>\n") && read(&output.hdr).contains("Tag=write,"));
+
+        let nowhere = OutputArgs { hdr: Some(dir.path().join("no/such/folder")), ..OutputArgs::default() };
+        let about = About { command: String::new(), settings: Settings::new(), output: nowhere };
+        assert!(about.open(None).err().unwrap().contains("--hdr"));
     }
 }

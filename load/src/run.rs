@@ -7,40 +7,48 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::args::{Rate, Reads, RunArgs};
-use crate::client::{Braid, Endpoint, Failure, Link, Target};
+use crate::client::{Connection, Endpoint, Failure, Link, ServerKind, Target, target};
 use crate::history::SLOTS_MAX;
 use crate::lane::{self, Lane};
 use crate::pace::{Pace, Plan, TIMER_GRAIN};
 use crate::progress;
 use crate::record::Recorder;
-use crate::report::{Outcome, Stop};
+use crate::report::{About, Outcome, Report, Stop};
 use crate::verify::Verify;
 use crate::workload::{EventTimes, Share, Workload};
 
 /// Writes and reads until the time or the events are used up. The error is one of usage: nothing was sent.
-pub(crate) async fn run(args: RunArgs) -> Result<Outcome, String> {
+pub(crate) async fn run(about: About, args: RunArgs) -> Result<(Outcome, Report), String> {
     let client = &args.client;
     let endpoint = Arc::new(Endpoint::new(&client.url, client.timeout.duration(), client.retry_for.duration())?);
-    let target: Arc<dyn Target> = Arc::new(Braid::new(args.namespace.clone(), args.format, args.encoding)?);
+    let target: Arc<dyn Target> = target(args.target, &args.namespace, args.format, args.encoding)?.into();
     let seed = args.seed.unwrap_or_else(rand::random);
     let workload = workload(&args, seed);
     let verify = match args.verify {
-        true => {
-            Some(Verify::before(Arc::clone(&endpoint), args.namespace.clone(), Arc::clone(&workload), args.format, args.connections).await?)
+        true if args.target != ServerKind::Braid => {
+            return Err("--verify reads back by Braid's own API: a peer can't be verified".to_owned());
         }
+        true => Some(
+            Verify::before(Arc::clone(&endpoint), args.namespace.clone(), Arc::clone(&workload), target.format(), args.connections).await?,
+        ),
         false => None,
     };
     let history = verify.as_ref().map(|verify| Arc::clone(&verify.history));
 
+    let (report, mut observers) = about.open(Some(seed))?;
+    observers.push(progress::observer(args.events));
+    prepare(&endpoint, &*target).await?;
+
     let began = Instant::now();
     let writes = Arc::new(Pace::new(write_plan(&args, seed), began));
-    let recorder = Recorder::new(began, args.warmup(), vec![progress::observer(args.events)]);
+    let recorder = Recorder::new(began, args.warmup(), observers);
     let link = || Link::http(Arc::clone(&endpoint), Arc::clone(&target), Arc::clone(&workload), args.encoding);
     let lane = |pace: &Arc<Pace>| {
         let (pace, written) = (Arc::clone(pace), Arc::clone(&writes));
         Arc::new(Lane {
             pace,
             written,
+            known: args.known,
             workload: Arc::clone(&workload),
             recorder: recorder.clone(),
             reads: args.read,
@@ -70,7 +78,17 @@ pub(crate) async fn run(args: RunArgs) -> Result<Outcome, String> {
         Some(verify) => Some(verify.after(writes.slots()).await),
         None => None,
     };
-    Ok(Outcome { record, failure, verification })
+    Ok((Outcome { record, failure, verification }, report))
+}
+
+/// Makes what the target wants to be there before the first event.
+async fn prepare(endpoint: &Arc<Endpoint>, target: &dyn Target) -> Result<(), String> {
+    let mut connection = Connection::new(Arc::clone(endpoint));
+    for call in target.prepare()? {
+        let prepared = connection.deliver(&call, |status, body| target.judge_write(status, body, 0)).await;
+        prepared.result.map_err(|failure| failure.to_string())?;
+    }
+    Ok(())
 }
 
 /// Waits for all connections; a failure, or an interrupt, ends the run for all of them. The first failure stands.

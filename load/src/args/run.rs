@@ -7,7 +7,8 @@ use braid_shared::model::{Namespace, Span, Timestamp};
 
 use super::values::{Rate, Reads, ShareBack, share};
 use super::{ClientArgs, batch};
-use crate::client::{Encoding, Format};
+use crate::client::{Encoding, Format, ServerKind};
+use crate::report::OutputArgs;
 use crate::schedule::Schedule;
 use crate::workload::{Choice, Keys, ReadMix, Shape, Share};
 
@@ -30,7 +31,10 @@ grammar of --rate (200, 50..500/30s, max), on connections of their own";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
-    /// Namespace to write to
+    /// What is driven: Braid, or a peer that is measured beside it
+    #[arg(long, value_enum, default_value_t = ServerKind::Braid)]
+    pub(crate) target: ServerKind,
+    /// Namespace to write to; of a peer, the database
     #[arg(long, default_value = "bench")]
     pub(crate) namespace: Namespace,
 
@@ -95,9 +99,9 @@ pub(crate) struct RunArgs {
     /// Requests that could not leave within this time of theirs are skipped and counted
     #[arg(long, value_name = "SPAN", default_value = "30s", help_heading = "Load")]
     pub(crate) max_lag: Span,
-    /// How events are written
-    #[arg(long, value_enum, default_value_t = Format::Ndjson, help_heading = "Load")]
-    pub(crate) format: Format,
+    /// How events are written [default: ndjson; peers have a format of their own]
+    #[arg(long, value_enum, help_heading = "Load")]
+    pub(crate) format: Option<Format>,
     /// How requests are compressed
     #[arg(long, value_enum, default_value_t = Encoding::None, help_heading = "Load")]
     pub(crate) encoding: Encoding,
@@ -105,9 +109,12 @@ pub(crate) struct RunArgs {
     /// Reads beside the writes: 10%, 200, max
     #[arg(long, long_help = READS_HELP, help_heading = "Reads")]
     pub(crate) reads: Option<Reads>,
-    /// What is read: last, last:N, range, point, dashboard
+    /// What is read: last, last:N, range, point (by id and time), id (by id alone), dashboard
     #[arg(long, value_name = "KIND", default_value = "dashboard", help_heading = "Reads")]
     pub(crate) read: ReadMix,
+    /// So many events of this seed, --start and --spacing are stored already: reads draw on them
+    #[arg(long, value_name = "EVENTS", default_value_t = 0, requires_all = ["seed", "start", "spacing"], help_heading = "Reads")]
+    pub(crate) known: u64,
     /// Connections for reads that have a rate of their own
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..), help_heading = "Reads")]
     pub(crate) read_connections: u16,
@@ -118,6 +125,8 @@ pub(crate) struct RunArgs {
     #[arg(long, help_heading = "Verification")]
     pub(crate) verify: bool,
 
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) client: ClientArgs,
 }

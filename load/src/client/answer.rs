@@ -33,9 +33,9 @@ impl Answer {
     /// Reads an answer of Braid to a body of `events`; `None` where it does not say what became of them.
     pub(super) fn read(format: Format, status: StatusCode, body: &[u8], events: u64) -> Option<Answer> {
         match format {
-            Format::Ndjson | Format::Json => serde_json::from_slice(body).ok(),
-            Format::Line if status.is_success() => Some(Answer::all_stored(events)),
-            Format::Line => Answer::partial_write(body, events),
+            Format::Ndjson | Format::Json | Format::Rows => serde_json::from_slice(body).ok(),
+            Format::Line | Format::LineFields if status.is_success() => Some(Answer::all_stored(events)),
+            Format::Line | Format::LineFields => Answer::partial_write(body, events),
         }
     }
 

@@ -20,6 +20,7 @@ impl Braid {
         let path = match format {
             Format::Ndjson | Format::Json => format!("/v1/{namespace}/events"),
             Format::Line => format!("/write?db={namespace}&precision=ms&id_tag=id"),
+            Format::LineFields | Format::Rows => return Err("a format of peers".to_owned()),
         };
         let write = Call::post(&path, format.content_type())?.encoded(encoding);
         Ok(Braid { namespace, format, write })
@@ -47,14 +48,15 @@ impl Target for Braid {
 
     fn read(&self, read: &Read) -> Result<Call, String> {
         Call::get(&match read {
-            Read::Last { key, limit } => format!("/v1/{}/events?key={}&limit={limit}&order=desc", self.namespace, encode(key)),
+            Read::Last { key, limit, .. } => format!("/v1/{}/events?key={}&limit={limit}&order=desc", self.namespace, encode(key)),
             Read::Range { key, back, step, field, group_by } => {
                 let group = group_by.map(|tag| format!("&group_by={tag}")).unwrap_or_default();
                 let key = encode(key);
                 format!("/v1/{}/aggregate?key={key}&from=now-{back}&step={step}&field={field}&fn=count,sum,max{group}", self.namespace)
             }
             Read::Point { key, id, millis } => {
-                format!("/v1/{}/events?key={}&id={}&ts={millis}", self.namespace, encode(key), encode(id))
+                let ts = millis.map(|millis| format!("&ts={millis}")).unwrap_or_default();
+                format!("/v1/{}/events/{}?key={}{ts}", self.namespace, encode(id), encode(key))
             }
         })
     }
@@ -116,7 +118,7 @@ mod tests {
 
     #[test]
     fn reads_are_encoded_and_an_answer_that_is_not_whole_is_none() {
-        let read = Read::Last { key: "a b+".into(), limit: 100 };
+        let read = Read::Last { key: "a b+".into(), limit: 100, since: 0 };
         let call = braid(Format::Ndjson).read(&read).unwrap();
         assert_eq!(call.path, "/v1/bench/events?key=a%20b%2B&limit=100&order=desc");
         let judge = |body: &[u8]| braid(Format::Ndjson).judge_read(&read, StatusCode::OK, body);

@@ -16,14 +16,20 @@ pub(crate) enum Format {
     Json,
     /// InfluxDB line protocol
     Line,
+    /// Line protocol with the id as a field and nanoseconds
+    #[value(skip)]
+    LineFields,
+    /// One flat JSON object a line, as a table's columns
+    #[value(skip)]
+    Rows,
 }
 
 impl Format {
     pub(crate) fn content_type(self) -> HeaderValue {
         HeaderValue::from_static(match self {
-            Format::Ndjson => "application/x-ndjson",
+            Format::Ndjson | Format::Rows => "application/x-ndjson",
             Format::Json => "application/json",
-            Format::Line => "text/plain; charset=utf-8",
+            Format::Line | Format::LineFields => "text/plain; charset=utf-8",
         })
     }
 }

@@ -71,6 +71,10 @@ pub(crate) enum Verdict {
 pub(crate) trait Target: Send + Sync {
     /// How the events of a body are written.
     fn format(&self) -> Format;
+    /// Calls to be made, in order, before the first event: what must be there for it.
+    fn prepare(&self) -> Result<Vec<Call>, String> {
+        Ok(Vec::new())
+    }
     /// The call that takes events, without its body.
     fn write(&self) -> &Call;
     /// What the answer to a body of `events` events says became of them.

@@ -10,12 +10,13 @@ use super::write::hex;
 /// A read, as a target is asked for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// The newest `limit` events of a key.
-    Last { key: String, limit: u32 },
+    /// The newest `limit` events of a key. As far as is known, they lie at or after `since`: what
+    /// servers without such a read are asked for.
+    Last { key: String, limit: u32, since: i64 },
     /// Count, sum and maximum of a field over the time up to now, in steps; spans as Braid writes them.
     Range { key: String, back: &'static str, step: &'static str, field: &'static str, group_by: Option<&'static str> },
-    /// One event.
-    Point { key: String, id: String, millis: i64 },
+    /// One event, by its id, and its time where that is given.
+    Point { key: String, id: String, millis: Option<i64> },
 }
 
 /// What kinds of reads a run asks for.
@@ -27,6 +28,8 @@ pub(crate) enum ReadMix {
     Range,
     /// One event by its id and time.
     Point,
+    /// One event by its id alone.
+    Id,
     /// What a page of charts asks for: of ten reads six are ranges, one is grouped, two are lists, one is an event.
     Dashboard,
 }
@@ -39,10 +42,11 @@ impl FromStr for ReadMix {
             "last" => Ok(ReadMix::Last(100)),
             "range" => Ok(ReadMix::Range),
             "point" => Ok(ReadMix::Point),
+            "id" => Ok(ReadMix::Id),
             "dashboard" => Ok(ReadMix::Dashboard),
             _ => match text.strip_prefix("last:").map(str::parse) {
                 Some(Ok(limit)) if (1..=10_000).contains(&limit) => Ok(ReadMix::Last(limit)),
-                _ => Err("must be last, last:N (to 10,000), range, point or dashboard".into()),
+                _ => Err("must be last, last:N (to 10,000), range, point, id or dashboard".into()),
             },
         }
     }
@@ -62,9 +66,11 @@ impl ReadMix {
             kind => kind,
         };
         match kind {
-            ReadMix::Last(limit) => Read::Last { key: key(workload, draw), limit },
-            ReadMix::Point if acknowledged > 0 => point(workload, at_most(stream(draw, 2), acknowledged - 1)),
-            ReadMix::Point => Read::Last { key: key(workload, draw), limit: 1 },
+            ReadMix::Last(limit) => last(workload, draw, limit, acknowledged),
+            ReadMix::Point | ReadMix::Id if acknowledged > 0 => {
+                point(workload, at_most(stream(draw, 2), acknowledged - 1), kind == ReadMix::Point)
+            }
+            ReadMix::Point | ReadMix::Id => last(workload, draw, 1, acknowledged),
             ReadMix::Range | ReadMix::Dashboard => range(workload, draw, None),
         }
     }
@@ -79,10 +85,16 @@ fn range(workload: &Workload, draw: u64, group_by: Option<&'static str>) -> Read
     Read::Range { key: key(workload, draw), back: "1h", step: "1m", field: "qty", group_by }
 }
 
-fn point(workload: &Workload, slot: u64) -> Read {
+/// Events are spread evenly over the keys, as far as the guess of `since` goes.
+fn last(workload: &Workload, draw: u64, limit: u32, acknowledged: u64) -> Read {
+    let back = u64::from(limit) * u64::from(workload.keys.count().unwrap_or(1));
+    Read::Last { key: key(workload, draw), limit, since: workload.times.base(acknowledged.saturating_sub(back)) }
+}
+
+fn point(workload: &Workload, slot: u64, timed: bool) -> Read {
     let event = workload.event(slot);
     let id = hex(event.id).map(char::from).iter().collect();
-    Read::Point { key: workload.keys.name(event.key), id, millis: event.millis }
+    Read::Point { key: workload.keys.name(event.key), id, millis: timed.then_some(event.millis) }
 }
 
 #[cfg(test)]
@@ -111,8 +123,19 @@ mod tests {
     fn a_point_is_an_event_of_the_workload() {
         let workload = Workload::new(1, Keys::new("k", Choice::One), Shape::default(), EventTimes::spaced(0, 1_000_000));
         let Read::Point { key, id, millis } = ReadMix::Point.read(&workload, 4, 10) else { panic!("events are acknowledged") };
-        let event = (0..10).map(|slot| workload.event(slot)).find(|event| event.millis == millis).unwrap();
+        let event = (0..10).map(|slot| workload.event(slot)).find(|event| Some(event.millis) == millis).unwrap();
         assert_eq!((key, id), ("k".to_owned(), format!("{:016x}", event.id)));
+    }
+
+    #[test]
+    fn the_last_events_lie_since_the_time_of_as_many_slots_back() {
+        let workload = Workload::new(1, Keys::new("k", Choice::Uniform(3)), Shape::default(), EventTimes::spaced(5_000, 1_000_000));
+        let since = |acknowledged| match ReadMix::Last(100).read(&workload, 1, acknowledged) {
+            Read::Last { since, .. } => since,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([since(1_000), since(0)], [5_000 + 700, 5_000]);
+        assert!(matches!(ReadMix::Id.read(&workload, 1, 9), Read::Point { millis: None, .. }));
     }
 
     #[test]

@@ -61,21 +61,33 @@ impl Writer {
         let quantity = &self.pairs[event.quantity as usize];
         let quantity = if event.quantity < 10 { &quantity[1..] } else { &quantity[..] };
         let (region, note) = (REGIONS[event.region].as_bytes(), note(event.id, self.workload.shape.note_bytes));
+        let id = hex(event.id);
         out.extend_from_slice(self.heads.of(&self.workload.keys, event.key));
-        out.extend_from_slice(&hex(event.id));
-        if let Format::Line = self.format {
-            parts(out, &[b",region=", region, b" amount=", amount, b".", pair, b",qty=", quantity, b"i"]);
+        if matches!(self.format, Format::Line | Format::LineFields) {
+            match self.format {
+                Format::Line => parts(out, &[&id, b",region=", region, b" amount="]),
+                _ => parts(out, &[region, b" id=\"", &id, b"\",amount="]),
+            }
+            parts(out, &[amount, b".", pair, b",qty=", quantity, b"i"]);
             if !note.is_empty() {
                 parts(out, &[b",note=\"", note, b"\""]);
             }
-            return out.extend_from_slice(stamp);
+            out.extend_from_slice(stamp);
+            return match self.format {
+                Format::Line => out.push(b'\n'),
+                _ => parts(out, &[&six_digits(event.slot), b"\n"]),
+            };
         }
-        parts(out, &[stamp, amount, b".", pair, b",\"qty\":", quantity]);
+        parts(out, &[&id, stamp, amount, b".", pair, b",\"qty\":", quantity]);
         if !note.is_empty() {
             parts(out, &[b",\"note\":\"", note, b"\""]);
         }
-        let end = if self.format == Format::Json { b"\"}}," } else { b"\"}}\n" };
-        parts(out, &[b"},\"tags\":{\"region\":\"", region, end]);
+        let (tags, end): (&[u8], &[u8]) = match self.format {
+            Format::Rows => (b",\"region\":\"", b"\"}\n"),
+            Format::Json => (b"},\"tags\":{\"region\":\"", b"\"}},"),
+            _ => (b"},\"tags\":{\"region\":\"", b"\"}}\n"),
+        };
+        parts(out, &[tags, region, end]);
     }
 }
 
@@ -99,7 +111,19 @@ pub(crate) fn hex(id: u64) -> [u8; 16] {
     std::array::from_fn(|i| DIGITS[(id >> (60 - 4 * i)) as usize & 0xf])
 }
 
-/// All that stands between an event's id and its values: the same for all events of a millisecond.
+/// The nanoseconds of an event's millisecond where that is to be its own: no two of a million slots
+/// share them.
+fn six_digits(slot: u64) -> [u8; 6] {
+    let mut rest = slot % 1_000_000;
+    let mut digits = [b'0'; 6];
+    for digit in digits.iter_mut().rev() {
+        *digit += (rest % 10) as u8;
+        rest /= 10;
+    }
+    digits
+}
+
+/// What of an event is the same for all of a millisecond: its time, and what stands around it.
 struct Stamp {
     format: Format,
     millis: Option<i64>,
@@ -118,7 +142,8 @@ impl Stamp {
             let mut digits = itoa::Buffer::new();
             let digits = digits.format(millis).as_bytes();
             match self.format {
-                Format::Line => parts(&mut self.text, &[b" ", digits, b"\n"]),
+                Format::Line | Format::LineFields => parts(&mut self.text, &[b" ", digits]),
+                Format::Rows => parts(&mut self.text, &[b"\",\"ts\":", digits, b",\"amount\":"]),
                 Format::Ndjson | Format::Json => parts(&mut self.text, &[b"\",\"ts\":", digits, b",\"fields\":{\"amount\":"]),
             }
         }
@@ -160,10 +185,16 @@ impl Heads {
 
 fn head(format: Format, key: &str) -> Vec<u8> {
     match format {
-        Format::Ndjson | Format::Json => format!("{{\"key\":{},\"id\":\"", serde_json::Value::from(key)),
-        Format::Line => format!("{},id=", key.replace('\\', "\\\\").replace(',', "\\,").replace(' ', "\\ ")),
+        Format::Ndjson | Format::Json | Format::Rows => format!("{{\"key\":{},\"id\":\"", serde_json::Value::from(key)),
+        Format::Line => format!("{},id=", measurement(key)),
+        Format::LineFields => format!("{},region=", measurement(key)),
     }
     .into_bytes()
+}
+
+/// A key as line protocol writes it.
+fn measurement(key: &str) -> String {
+    key.replace('\\', "\\\\").replace(',', "\\,").replace(' ', "\\ ")
 }
 
 #[cfg(test)]
@@ -220,6 +251,24 @@ mod tests {
             event.quantity
         );
         assert_eq!(body(Format::Line, &workload, 1), line);
+    }
+
+    #[test]
+    fn peers_get_the_id_as_a_column_and_a_time_of_its_own() {
+        let workload = workload("hot key", Choice::One, Shape { note_bytes: 4, ..Shape::default() });
+        let event = workload.event(3);
+        let note = std::str::from_utf8(note(event.id, 4)).unwrap().to_owned();
+        let (region, cents, qty) = (REGIONS[event.region], event.cents, event.quantity);
+        let amount = format!("{}.{:02}", cents / 100, cents % 100);
+        let lines = body(Format::LineFields, &workload, 4);
+        let line = format!("hot\\ key,region={region} id=\"{:016x}\",amount={amount},qty={qty}i,note=\"{note}\" {MILLIS}000003", event.id);
+        assert_eq!(lines.lines().nth(3), Some(&*line));
+        let rows = body(Format::Rows, &workload, 4);
+        let row: Value = serde_json::from_str(rows.lines().nth(3).unwrap()).unwrap();
+        let id = format!("{:016x}", event.id);
+        let expected = json!({"key": "hot key", "id": id, "ts": MILLIS, "amount": f64::from(cents) / 100.0, "qty": qty, "note": note, "region": region});
+        assert_eq!(row, expected);
+        assert_eq!((six_digits(0), six_digits(12_345_678)), (*b"000000", *b"345678"));
     }
 
     #[test]

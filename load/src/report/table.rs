@@ -1,0 +1,93 @@
+//! The result for a person: what `--json` says, as a table in a terminal's width.
+
+use super::document::{Document, Summary};
+use crate::verify::Verification;
+
+/// The table.
+pub(crate) fn table(document: &Document, verification: Option<&Result<Verification, String>>) -> String {
+    let mut lines = Vec::new();
+    if let Some(write) = &document.write {
+        lines.extend(writes(write));
+    }
+    lines.extend(latencies(document));
+    lines.push(String::new());
+    lines.push(row("seconds", &format!("{:.3}", document.seconds)));
+    lines.push(row("backlog", &format!("{} events at most, {} never sent", document.backlog_max, document.skipped)));
+    if let Some(seed) = document.run.seed {
+        lines.push(row("seed", &seed.to_string()));
+    }
+    for (code, count) in &document.refused {
+        lines.push(row("refused", &format!("{count} {code}")));
+    }
+    for refusal in &document.refused_samples {
+        let place = refusal.line.map(|line| format!("line {line}: ")).unwrap_or_default();
+        lines.push(format!("  {place}{}: {}", refusal.code, refusal.detail));
+    }
+    match verification {
+        Some(Ok(verification)) => lines.extend(verified(verification)),
+        Some(Err(why)) => lines.push(row("verify", &format!("could not be done: {why}"))),
+        None => {}
+    }
+    lines.join("\n")
+}
+
+/// What verification found; every event that is named is.
+fn verified(verification: &Verification) -> Vec<String> {
+    let verdict = &verification.verdict;
+    let found = format!("{} acknowledged, {} found in {:.1} s", verdict.acknowledged, verdict.found, verification.seconds);
+    let unknown = format!("of unknown outcome {} found, {} absent", verdict.unknown_found, verdict.unknown_absent);
+    let mut lines = vec![row("verify", &format!("{found}; {unknown}"))];
+    for (name, faults) in verdict.faults() {
+        lines.push(row(name, &faults.count.to_string()));
+        lines.extend(faults.named.iter().map(|event| format!("  key {} id {} ts {}", event.key, event.id, event.ts)));
+    }
+    lines
+}
+
+fn row(name: &str, value: &str) -> String {
+    format!("{name:<11} {value}")
+}
+
+fn writes(write: &Summary) -> Vec<String> {
+    let unknown = if write.unknown > 0 { format!(", {} unknown", write.unknown) } else { String::new() };
+    let stored = format!("{} of {}, {} rejected{unknown}", write.stored, write.events, write.rejected);
+    vec![
+        row("stored", &stored),
+        row("events/s", &format!("{:.0}", write.events_per_second)),
+        row("body MB", &format!("{:.1}", write.body_bytes as f64 / 1e6)),
+        String::new(),
+    ]
+}
+
+/// A line a kind: how many, how fast.
+fn latencies(document: &Document) -> Vec<String> {
+    let head = ["requests", "failed", "again", "a second", "p50 ms", "p90", "p99", "p99.9", "max"];
+    let line = |name: &str, cells: &[String]| format!("{name:<11}{}", cells.iter().map(|cell| format!("{cell:>10}")).collect::<String>());
+    let of = |(name, summary): (&str, &Summary)| {
+        let counts = [summary.requests, summary.failed, summary.retries].map(|count| count.to_string());
+        let rate = [format!("{:.1}", summary.requests_per_second)];
+        let latency = summary.latency_ms.rows().map(|(_, ms)| format!("{ms:.3}"));
+        line(name, &[&counts[..], &rate, &latency].concat())
+    };
+    let mut lines = vec![line("", &head.map(str::to_owned))];
+    lines.extend(document.summaries().map(of));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::report::samples;
+
+    use super::*;
+
+    #[test]
+    fn the_table_adds_up_and_names_the_lines_that_were_refused() {
+        let (document, _) = samples::result();
+        let table = table(&document, None);
+        let write = document.write.unwrap();
+        assert!(table.contains(&format!("stored      {} of {}, {} rejected", write.stored, write.events, write.rejected)), "{table}");
+        assert!(table.contains("line 9: key_missing: no key") && table.contains("refused     1 key_missing"), "{table}");
+        let reads = table.lines().find(|line| line.starts_with("read:last")).unwrap();
+        assert_eq!(reads.split_whitespace().nth(1), Some(&*document.reads["read:last"].requests.to_string()));
+    }
+}
