@@ -48,8 +48,8 @@ fn times(verified: &[Verified], range: TimeRange, order: Order, rows: usize, aft
             let inside = &ts[before(range.from)..before(range.to)];
             let at_after = |ts: &&i64| after.is_some_and(|after| after.nanos() == **ts);
             match order {
-                Order::Asc => times.extend(inside.iter().skip_while(at_after).take(rows + 1)),
-                Order::Desc => times.extend(inside.iter().rev().skip_while(at_after).take(rows + 1)),
+                Order::Asc => times.extend(inside.iter().skip_while(at_after).take(rows.saturating_add(1))),
+                Order::Desc => times.extend(inside.iter().rev().skip_while(at_after).take(rows.saturating_add(1))),
             }
         }
     }
