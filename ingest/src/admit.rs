@@ -10,6 +10,7 @@ use braid_shared::catalog::{Catalog, CatalogError, NamespaceView, NewNamespace, 
 use braid_shared::codes;
 use braid_shared::layout::ShardBy;
 use braid_shared::model::{Batch, Namespace, Row, RowFault, Span, Timestamp};
+use braid_shared::promise::accepts;
 
 use crate::fault::Fault;
 
@@ -36,7 +37,7 @@ pub(crate) async fn admit(
         return Ok(None);
     };
     let view = catalog.cover(latest).await?;
-    let placing = view.namespace(ns).filter(|_| latest < view.horizon);
+    let placing = view.namespace(ns).filter(|_| accepts(view.horizon, latest));
     placing.cloned().map(Some).ok_or_else(|| Fault::new(codes::LAYOUT_STALE, "the view of the catalog does not reach the events' times"))
 }
 

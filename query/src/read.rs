@@ -11,6 +11,7 @@ use braid_shared::catalog::{CatalogError, NamespaceView, View};
 use braid_shared::clock::Mark;
 use braid_shared::limits::ANSWER_ROWS_MAX;
 use braid_shared::model::{Namespace, TimeRange, Timestamp};
+use braid_shared::promise::{answerable, covers};
 use braid_shared::store::{Day, End, Enough, Scan};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
@@ -105,14 +106,13 @@ pub struct Part {
 /// request began.
 pub async fn settle(query: &Query, ns: &Namespace, from: Option<Timestamp>, to: Option<Timestamp>) -> Result<Settled, QueryError> {
     let mut view = query.catalog.view();
-    let covered = to.is_some_and(|to| to <= view.horizon);
-    if !covered || view.namespace(ns).is_none() {
+    if !covers(view.horizon, to) || view.namespace(ns).is_none() {
         view = query.catalog.refresh().await?;
     }
     let namespace = view.namespace(ns).cloned().ok_or_else(|| CatalogError::NamespaceNotFound(ns.clone()))?;
     let from = from.unwrap_or(Timestamp::MIN);
-    let to = to.map_or(view.horizon, |to| to.min(view.horizon)).max(from);
-    Ok(Settled { view, namespace, range: TimeRange { from, to } })
+    let range = answerable(view.horizon, TimeRange { from, to: to.unwrap_or(Timestamp::MAX) });
+    Ok(Settled { view, namespace, range: TimeRange { to: range.to.max(from), ..range } })
 }
 
 /// The epochs of a key, each as long as it holds. One that ends at or above the horizon is taken

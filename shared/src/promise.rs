@@ -131,13 +131,19 @@ pub fn answers(horizon: Timestamp, to: Timestamp) -> bool {
     to <= horizon
 }
 
+/// PROMISE-6: whether a view at hand with this horizon does for a read to `to`. An open end, and one
+/// beyond it, needs a horizon read after the request began: only that covers every event acknowledged before.
+pub fn covers(horizon: Timestamp, to: Option<Timestamp>) -> bool {
+    to.is_some_and(|to| answers(horizon, to))
+}
+
 /// PROMISE-6: the part of `range` that a view with this horizon may answer for.
 pub fn answerable(horizon: Timestamp, range: TimeRange) -> TimeRange {
     TimeRange { from: range.from, to: range.to.min(horizon) }
 }
 
 /// The facts of a root that only grow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Facts {
     /// Random id of the catalog.
     pub catalog: u64,
@@ -174,6 +180,12 @@ pub fn must_follow(seen: Facts, read: Facts) -> Result<(), &'static str> {
         return Err("it is a fork of the one this node knows");
     }
     Ok(())
+}
+
+/// Whether a root with the facts `found` takes the place of one with the facts `known`: an answer
+/// that was long on its way must not undo a newer one.
+pub fn is_newer(found: Facts, known: Facts) -> bool {
+    found.swap > known.swap
 }
 
 #[cfg(test)]
@@ -221,6 +233,8 @@ mod tests {
     fn promise_6_a_range_is_cut_at_the_horizon() {
         assert!(answers(ts(10), ts(10)));
         assert!(!answers(ts(10), ts(11)));
+        assert!(covers(ts(10), Some(ts(10))));
+        assert!(!covers(ts(10), Some(ts(11))) && !covers(ts(10), None));
         assert_eq!(answerable(ts(10), TimeRange { from: ts(0), to: ts(20) }), TimeRange { from: ts(0), to: ts(10) });
     }
 
@@ -239,6 +253,13 @@ mod tests {
         ] {
             assert!(must_follow(seen, wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn the_root_of_more_swaps_is_the_newer_one() {
+        let known = Facts { catalog: 1, swap: 5, revision: 3, promise: ts(10), ceiling: 20 };
+        assert!(is_newer(Facts { swap: 6, ..known }, known));
+        assert!(!is_newer(known, known) && !is_newer(Facts { swap: 4, ..known }, known));
     }
 
     #[test]

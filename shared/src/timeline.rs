@@ -3,7 +3,7 @@
 use crate::model::{TimeRange, Timestamp};
 
 /// Groups in order of their start, each holding until the next one begins.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Timeline<G> {
     groups: Vec<(Timestamp, G)>,
 }

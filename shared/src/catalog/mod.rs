@@ -32,11 +32,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use rand::RngExt;
 use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 use crate::clock::{Clock, Mark};
 use crate::model::Namespace;
+use crate::promise::is_newer;
 use crate::stamp::{Stamp, StampSource};
 use crate::store::Store;
 
@@ -102,7 +103,8 @@ impl Known {
 
     /// Whether this is newer, or read later, than `other`.
     fn supersedes(&self, other: &Known) -> bool {
-        (self.root.swap, self.view.began.boot) > (other.root.swap, other.view.began.boot)
+        let same = self.root.swap == other.root.swap;
+        is_newer(self.root.facts(), other.root.facts()) || same && self.view.began.boot > other.view.began.boot
     }
 }
 
@@ -127,7 +129,16 @@ impl Catalog {
         Catalog::open_with(store, clock, defaults, rand::make_rng()).await
     }
 
-    /// As [`Catalog::open`], with a source of random bits.
+    /// As [`Catalog::open`], with random bits of this seed, so that a run can be had again.
+    pub async fn open_seeded(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        defaults: Shared,
+        seed: u64,
+    ) -> Result<Arc<Catalog>, CatalogError> {
+        Catalog::open_with(store, clock, defaults, StdRng::seed_from_u64(seed)).await
+    }
+
     async fn open_with(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,

@@ -164,8 +164,8 @@ impl Catalog {
         let next = known.root.changed(name.clone());
         let stands = match self.attempt(known, next.clone(), namespaces.clone()).await {
             Ok(Attempt::Done) => Ok(true),
-            Ok(Attempt::Lost) => Ok(false),
-            Ok(Attempt::Open) => {
+            // Lost too: to believe it would delete a document that the root may name.
+            Ok(Attempt::Lost | Attempt::Open) => {
                 timeout(SETTLE_DEADLINE, self.settle(known, &name, next, namespaces)).await.unwrap_or_else(|_| unknown(revision))
             }
             Err(error) => Err(error),
@@ -176,7 +176,7 @@ impl Catalog {
         stands
     }
 
-    /// Finds out what became of a swap that was not answered. While the root keeps the etag that the
+    /// Finds out what became of a swap that was not answered as done. While the root keeps the etag that the
     /// swap named it may still arrive, so the same swap is sent again; once the root has another one,
     /// its chain holds the change or never will.
     async fn settle(&self, known: &Known, name: &str, next: Root, namespaces: Namespaces) -> Result<bool, CatalogError> {

@@ -86,7 +86,8 @@ impl Root {
         Ok(())
     }
 
-    fn facts(&self) -> Facts {
+    /// What of it only grows.
+    pub(super) fn facts(&self) -> Facts {
         Facts { catalog: self.catalog, swap: self.swap, revision: self.revision, promise: self.promise(), ceiling: self.ceiling }
     }
 }

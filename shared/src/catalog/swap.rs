@@ -11,7 +11,8 @@ use crate::store::{StoreErrorKind, Swap};
 pub(super) enum Attempt {
     /// It stands, and what it says is at hand now.
     Done,
-    /// Another swap came before; this one was not applied and can't be any more.
+    /// Another swap came before, so that this one can't be applied any more; or its own request came
+    /// twice, and this answers the second. Read the root before anything is undone.
     Lost,
     /// No answer: it may have been applied, or may yet be for as long as the root keeps the
     /// etag it named. Read the root to learn more.

@@ -37,6 +37,9 @@ const PATIENCE_ROUNDS_MAX: u32 = 1_024;
 /// Finds the layout that placed a partition; `None` where the catalog at hand does not know it.
 pub type FindLayout = Arc<dyn Fn(&Partition) -> Option<Arc<Layout>> + Send + Sync>;
 
+/// Gives the random bits that keep the ids of new blocks apart.
+pub type Nonces = Arc<dyn Fn() -> u64 + Send + Sync>;
+
 /// Settings of compaction.
 #[derive(Clone, Copy, Debug)]
 pub struct CompactionOptions {
@@ -85,6 +88,7 @@ pub struct Compactor {
     clock: Arc<dyn Clock>,
     options: CompactionOptions,
     metrics: Metrics,
+    nonces: Nonces,
     patience: HashMap<Partition, Patience>,
 }
 
@@ -104,7 +108,13 @@ impl Compactor {
         options: CompactionOptions,
         registry: &Registry,
     ) -> Result<Compactor, prometheus::Error> {
-        Ok(Compactor { store, layouts, clock, options, metrics: Metrics::new(registry)?, patience: HashMap::new() })
+        let (metrics, nonces) = (Metrics::new(registry)?, Arc::new(rand::random::<u64>));
+        Ok(Compactor { store, layouts, clock, options, metrics, nonces, patience: HashMap::new() })
+    }
+
+    /// With another source of random bits, so that a run can be had again.
+    pub fn with_nonces(self, nonces: Nonces) -> Compactor {
+        Compactor { nonces, ..self }
     }
 
     /// Compacts for ever, until dropped. Ends at once where the store does not replace atomically.
@@ -197,7 +207,7 @@ impl Compactor {
         let Some(group) = self.settled(group) else { return Ok(0) };
         let old: Vec<_> = group.iter().map(|block| block.header().address).collect();
         let bytes_in: usize = group.iter().map(|block| block.bytes().len()).sum();
-        let new = encode(group, partition.clone(), layout.clone()).await?;
+        let new = encode(group, partition.clone(), layout.clone(), self.nonces.clone()).await?;
         let bytes_out: usize = new.iter().map(|block| block.bytes.len()).sum();
         let blocks_out = new.len();
         let gains = blocks_out < old.len();
@@ -249,7 +259,12 @@ async fn open(blocks: Vec<(u32, StoredBlock)>, partition: Arc<Partition>, layout
     Ok(tokio::task::spawn_blocking(opening).await??)
 }
 
-async fn encode(group: Vec<Block>, partition: Arc<Partition>, layout: Arc<Layout>) -> Result<Vec<EncodedBlock>, CompactionError> {
-    let encoding = move || compact(&partition, &layout, &group, BLOCK_BYTES_MAX, rand::random);
+async fn encode(
+    group: Vec<Block>,
+    partition: Arc<Partition>,
+    layout: Arc<Layout>,
+    nonces: Nonces,
+) -> Result<Vec<EncodedBlock>, CompactionError> {
+    let encoding = move || compact(&partition, &layout, &group, BLOCK_BYTES_MAX, || nonces());
     Ok(tokio::task::spawn_blocking(encoding).await??)
 }

@@ -110,7 +110,8 @@ pub struct Document {
 pub enum Swap {
     /// Written; the document's new etag.
     Done(u64),
-    /// The document was not as expected; nothing was written.
+    /// The document was not as expected; nothing was written, unless on its way the request was
+    /// doubled (a driver that sends again): then its first copy may have been.
     Conflict,
 }
 

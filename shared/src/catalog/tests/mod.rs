@@ -12,9 +12,6 @@ mod world;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rand::SeedableRng;
-use rand::rngs::StdRng;
-
 use super::{Catalog, CatalogError, Shared};
 use crate::clock::{Clock, ManualClock};
 use crate::model::{Namespace, Span, Timestamp};
@@ -61,7 +58,7 @@ impl Node {
     async fn open_seeded(store: &Arc<dyn Store>, now: Timestamp, seed: u64) -> Result<Node, CatalogError> {
         let clock = Arc::new(ManualClock::at(now));
         let dyn_clock: Arc<dyn Clock> = clock.clone();
-        let catalog = Catalog::open_with(store.clone(), dyn_clock, shared(), StdRng::seed_from_u64(seed)).await?;
+        let catalog = Catalog::open_seeded(store.clone(), dyn_clock, shared(), seed).await?;
         Ok(Node { catalog, clock })
     }
 

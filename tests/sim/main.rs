@@ -1,0 +1,104 @@
+//! A simulation of Braid (docs/PROOF.md): several nodes with production's catalog, ingest, query and
+//! compaction over one store, under crashes, pauses, clocks that jump, a store that fails in every
+//! way it may, and layouts that change; an oracle of what was acknowledged judges every answer.
+//!
+//!     BRAID_SIM_SEEDS=5000 cargo test --test sim      more seeds
+//!     BRAID_SIM_SEED=17 cargo test --test sim one     that seed alone, with its trace
+
+mod chance;
+mod clients;
+mod clock;
+mod line;
+mod node;
+mod oracle;
+mod run;
+mod trace;
+
+use std::time::Instant;
+
+use line::Lie;
+use run::{Happened, run};
+
+/// Seeds of each run of the tests.
+const SEEDS: u64 = 24;
+/// Seeds that found a fault once.
+const KEPT: &[u64] = &[];
+/// Seeds within which a lie must be noticed.
+const LIES_MAX: u64 = 300;
+
+fn from_environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
+}
+
+fn sound(seed: u64) -> Happened {
+    match run(seed, None) {
+        Ok((happened, _)) => happened,
+        Err(failure) => panic!(
+            "seed {seed}: {}\nBRAID_SIM_SEED={seed} cargo test --test sim one\nthe last lines:\n{}",
+            failure.why,
+            failure.trace.tail()
+        ),
+    }
+}
+
+#[test]
+fn what_is_acknowledged_is_read_whatever_happens() {
+    let seeds = from_environment("BRAID_SIM_SEEDS").unwrap_or(SEEDS);
+    let (began, mut total) = (Instant::now(), Happened::default());
+    for seed in KEPT.iter().copied().chain(0..seeds) {
+        let happened = sound(seed);
+        total.acknowledged += happened.acknowledged;
+        total.unknown += happened.unknown;
+        total.refused += happened.refused;
+        total.reads += happened.reads;
+        total.reads_refused += happened.reads_refused;
+        total.published += happened.published;
+        total.withdrawn += happened.withdrawn;
+        total.crashes += happened.crashes;
+        total.late += happened.late;
+    }
+    println!("{seeds} seeds in {:.1} s: {total:?}", began.elapsed().as_secs_f64());
+    let each = |count: usize| count as u64 >= seeds;
+    assert!(each(total.acknowledged) && each(total.unknown) && each(total.reads) && each(total.published), "little happened: {total:?}");
+}
+
+#[test]
+fn one_seed_alone() {
+    if let Some(seed) = from_environment("BRAID_SIM_SEED") {
+        match run(seed, None) {
+            Ok((happened, trace)) => println!("{}\n{happened:?}", trace.all()),
+            Err(failure) => panic!("{}\nseed {seed}: {}", failure.trace.all(), failure.why),
+        }
+    }
+}
+
+#[test]
+fn one_seed_is_one_run() {
+    for seed in [1, 2, 3] {
+        assert_eq!(sound(seed), sound(seed));
+    }
+    assert_ne!(sound(1).hash, sound(2).hash);
+}
+
+/// Seeds are run until one notices that a store lies, by an acknowledged event that is not read.
+fn is_noticed(lie: Lie) {
+    let notices = |seed| run(seed, Some(lie)).err().filter(|failure| failure.why.contains("acknowledged as write"));
+    let noticed = (0..LIES_MAX).find_map(|seed| Some((seed, notices(seed)?)));
+    let (seed, failure) = noticed.unwrap_or_else(|| panic!("{lie:?} was not noticed by {LIES_MAX} seeds"));
+    println!("{lie:?} was noticed by seed {seed}: {}", failure.why);
+}
+
+#[test]
+fn canary_a_raised_promise_that_is_used_before_its_swap_is_known() {
+    is_noticed(Lie::SwapsEarly);
+}
+
+#[test]
+fn canary_an_append_that_is_acknowledged_and_not_done() {
+    is_noticed(Lie::AppendsDropped);
+}
+
+#[test]
+fn canary_a_scan_that_leaves_a_block_out() {
+    is_noticed(Lie::ScansShort);
+}
