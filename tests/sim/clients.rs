@@ -5,7 +5,7 @@ use axum::http::Request;
 use braid_shared::model::Timestamp;
 
 use crate::chance::Chance;
-use crate::oracle::{FIELDS, Identity, Oracle, Read};
+use crate::oracle::{FIELDS, Identity, Oracle, Read, region};
 
 /// The keys that are written.
 pub(crate) const KEYS: [&str; 3] = ["hot", "warm", "cold"];
@@ -62,7 +62,8 @@ pub(crate) fn write(chance: &mut Chance, oracle: &mut Oracle, edges: &Edges, nod
         let number = oracle.send(event.clone(), fields, node);
         let values: Vec<_> = fields.iter().map(|field| format!("\"{field}\":{number}")).collect();
         let (key, ts, id) = event;
-        lines.push_str(&format!("{{\"key\":\"{key}\",\"id\":\"{id}\",\"ts\":{ts},\"fields\":{{{}}}}}\n", values.join(",")));
+        let tags = region(&id).map(|region| format!(",\"tags\":{{\"region\":\"{region}\"}}")).unwrap_or_default();
+        lines.push_str(&format!("{{\"key\":\"{key}\",\"id\":\"{id}\",\"ts\":{ts},\"fields\":{{{}}}{tags}}}\n", values.join(",")));
         numbers.push(number);
     }
     (Purpose::Write(numbers), post("/v1/n/events?precision=ns", lines))
@@ -85,12 +86,13 @@ pub(crate) fn read(chance: &mut Chance, oracle: &mut Oracle, edges: &Edges) -> (
     let one = if chance.happens(250_000) { oracle.recent().nth(chance.below(40) as usize).cloned() } else { None };
     if let Some((key, ts, id)) = one {
         let path = format!("/v1/n/events/{id}?key={key}&ts={}", Timestamp::from_nanos(ts));
-        let read = Read { key, from: Some(ts), to: ts.checked_add(1), descending: false, id: Some(id), asked: oracle.tick() };
+        let read = Read { key, from: Some(ts), to: ts.checked_add(1), descending: false, id: Some(id), region: None, asked: oracle.tick() };
         return (Purpose::Read(read), get(&path, false));
     }
     let from = chance.happens(300_000).then(|| edges.time(chance));
+    let region = *chance.pick(&[None, None, Some("eu"), Some("us")]);
     let to = chance.happens(400_000).then(|| edges.time(chance)).map(|to| to.max(from.unwrap_or(i64::MIN)));
-    let read = Read { key, from, to, descending: chance.happens(300_000), id: None, asked: oracle.tick() };
+    let read = Read { key, from, to, descending: chance.happens(300_000), id: None, region, asked: oracle.tick() };
     let lines = chance.happens(300_000);
     (Purpose::Read(read.clone()), get(&path(&read, lines, PAGE), lines))
 }
@@ -100,7 +102,8 @@ pub(crate) fn path(read: &Read, lines: bool, limit: u64) -> String {
     let bound = |name: &str, ts: Option<i64>| ts.map(|ts| format!("&{name}={}", Timestamp::from_nanos(ts))).unwrap_or_default();
     let order = if read.descending { "&order=desc" } else { "" };
     let limit = if lines { String::new() } else { format!("&limit={limit}") };
-    format!("/v1/n/events?key={}{}{}{order}{limit}", read.key, bound("from", read.from), bound("to", read.to))
+    let region = read.region.map(|region| format!("&where=region:{region}")).unwrap_or_default();
+    format!("/v1/n/events?key={}{}{}{order}{limit}{region}", read.key, bound("from", read.from), bound("to", read.to))
 }
 
 /// A request that changes a layout; `standing`: those that may be withdrawn.
@@ -119,6 +122,9 @@ pub(crate) fn change(chance: &mut Chance, edges: &Edges, standing: &[(Option<&'s
     }
     if chance.happens(300_000) {
         body.push_str(&format!(",\"bucket\":\"{}\"", chance.pick(&["1s", "10s", "1m", "1h"])));
+    }
+    if chance.happens(300_000) {
+        body.push_str(&format!(",\"shard_by\":\"{}\"", chance.pick(&["id", "region"])));
     }
     if chance.happens(500_000) {
         let from = edges.horizon + chance.between(-1, 12) * SECOND;

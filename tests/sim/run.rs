@@ -30,6 +30,8 @@ const TICK: Duration = Duration::from_millis(20);
 const PAGE_BYTES: usize = 1 << 24;
 /// How long things go wrong.
 const STORM: Duration = Duration::from_secs(20);
+/// The same once nothing fails any more.
+const CALM_TICK: Duration = Duration::from_millis(100);
 /// How long after that everything on its way comes to its end.
 const CALM: Duration = Duration::from_secs(40);
 /// Longest that a client waits.
@@ -205,11 +207,11 @@ impl Run {
         while self.passed < STORM {
             self.trouble();
             self.clients();
-            self.tick()?;
+            self.tick(TICK)?;
         }
         self.heal();
         while self.passed < STORM + CALM {
-            self.tick()?;
+            self.tick(CALM_TICK)?;
         }
         self.open.drain(..).collect::<Vec<_>>().into_iter().for_each(|open| self.hung_up(&open.purpose));
         self.all_is_served()?;
@@ -222,15 +224,15 @@ impl Run {
     }
 
     /// Lets every node run for a tick, in any order, and answers arrive.
-    fn tick(&mut self) -> Result<(), String> {
-        self.passed += TICK;
+    fn tick(&mut self, tick: Duration) -> Result<(), String> {
+        self.passed += tick;
         let mut order: Vec<usize> = (0..self.nodes.len()).collect();
         self.chance.shuffle(&mut order);
         for at in order {
             if self.still[at] > self.passed {
-                self.nodes[at].stand_still(TICK);
+                self.nodes[at].stand_still(tick);
             } else {
-                self.nodes[at].run(TICK, self.passed);
+                self.nodes[at].run(tick, self.passed);
             }
             self.answers()?;
             let ghosts = self.nodes[at].line.take_ghosts();
@@ -300,8 +302,7 @@ impl Run {
     fn heal(&mut self) {
         self.note("all is well from here");
         for at in 0..self.nodes.len() {
-            let calm = Weather { delay_ms: 2, ..Weather::default() };
-            self.nodes[at].line.set_weather(calm);
+            self.nodes[at].line.set_weather(Weather::default());
             self.nodes[at].line.cut(false, false);
             self.nodes[at].clock.set_off(0);
             self.still[at] = Duration::ZERO;
@@ -491,7 +492,7 @@ impl Run {
             let mut first: Option<(Vec<Value>, i64)> = None;
             for at in 0..NODES {
                 let to = first.as_ref().map(|(_, to)| *to);
-                let read = Read { key, from: None, to, descending: false, id: None, asked: self.oracle.tick() };
+                let read = Read { key, from: None, to, descending: false, id: None, region: None, asked: self.oracle.tick() };
                 let (rows, to) = self.whole(at, &read, false)?;
                 let (mut backwards, _) = self.whole(at, &Read { descending: true, to: Some(to), ..read.clone() }, false)?;
                 backwards.reverse();
@@ -499,8 +500,13 @@ impl Run {
                 let paged = self.paged(at, &Read { to: Some(to), ..read.clone() })?;
                 let counted = self.counted(at, key, to)?;
                 let (first, _) = first.get_or_insert_with(|| (rows.clone(), to));
-                if [&rows, &backwards, &lines, &paged].iter().any(|other| *other != first) || counted != rows.len() as u64 {
-                    return Err(format!("node {at} gives other rows of {key} than before"));
+                for (form, other) in [("whole", &rows), ("backwards", &backwards), ("as a stream", &lines), ("in pages", &paged)] {
+                    if other != first {
+                        return Err(format!("node {at} gives other rows of {key} {form}"));
+                    }
+                }
+                if counted != first.len() as u64 {
+                    return Err(format!("node {at} counts {counted} rows of {key}, not {}", first.len()));
                 }
             }
         }
@@ -530,7 +536,7 @@ impl Run {
     }
 
     fn counted(&mut self, at: usize, key: &str, to: i64) -> Result<u64, String> {
-        let (from, to) = (START - 10_000_000_000_000, braid_shared::model::Timestamp::from_nanos(to));
+        let (from, to) = (START - 10 * Span::DAY.nanos(), braid_shared::model::Timestamp::from_nanos(to));
         let from = braid_shared::model::Timestamp::from_nanos(from);
         let (status, body) = self.ask(at, clients::get(&format!("/v1/n/aggregate?key={key}&from={from}&to={to}&fn=count"), false))?;
         let answer: Value = serde_json::from_slice(&body).map_err(|error| error.to_string())?;

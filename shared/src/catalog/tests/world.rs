@@ -50,6 +50,8 @@ pub(super) enum Fate {
     Refused,
     /// It is done, but the answer is lost.
     AnswerLost,
+    /// It arrives twice: it is done, and the answer is the second one's.
+    Echoed,
     /// The answer is lost; it may be done later, or never.
     Lost,
     /// It is said to be done, and may be done later, or never: no store may do that.
@@ -115,6 +117,10 @@ impl World {
         let unknown = || Err(StoreError::new(StoreErrorKind::Unknown, "the answer was lost"));
         let answer = match (fate, &ask) {
             (Fate::Answered, _) | (_, Ask::Pause) => state.perform(ask),
+            (Fate::Echoed, _) => {
+                let _ = state.perform(ask.clone());
+                state.perform(ask)
+            }
             (Fate::AnsweredLate, _) => {
                 let answer = state.perform(ask);
                 state.late.push((to, answer));

@@ -144,6 +144,7 @@ impl Run {
 
     fn fate(&self, choice: usize) -> Fate {
         match choice {
+            10 => Fate::Echoed,
             11 => Fate::Refused,
             12 => Fate::AnswerLost,
             13 => Fate::Lost,
