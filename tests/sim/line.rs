@@ -334,6 +334,10 @@ impl Store for Line {
         self.read(false, self.store.fragmented(least, after, most)).boxed()
     }
 
+    fn fragments<'a>(&'a self, partition: &'a Partition) -> BoxFuture<'a, Result<TimeRange, StoreError>> {
+        self.read(false, self.store.fragments(partition)).boxed()
+    }
+
     fn read_document<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Document>, StoreError>> {
         self.read(true, self.store.read_document(name)).boxed()
     }
