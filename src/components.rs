@@ -9,8 +9,11 @@ use braid_ingest::{Ingest, IngestSettings};
 use braid_query::{Query, QuerySettings};
 use braid_shared::catalog::{Catalog, Shared};
 use braid_shared::clock::{Clock, SystemClock};
-use braid_shared::compaction::{CompactionOptions, Compactor};
+use braid_shared::cold::rules::is_due;
+use braid_shared::cold::{ArchiveOptions, Archiver, Databases, Tables};
+use braid_shared::compaction::{CompactionOptions, Compactor, FindLayout};
 use braid_shared::heat::{self, ControlOptions, Controller, Reporter};
+use braid_shared::model::Span;
 use braid_shared::partition::Partition;
 use braid_shared::store::Store;
 use braid_shared::store::metered::MeteredStore;
@@ -45,15 +48,19 @@ impl Components {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let opened = store::open(settings, &registry).await?;
         let store: Arc<dyn Store> = MeteredStore::new(opened.store, &registry)?;
-        let catalog = Catalog::open(store.clone(), clock.clone(), Shared::default()).await?;
+        let catalog = Catalog::open(store.clone(), clock.clone(), shared(settings.grace)).await?;
         catalog.register(&registry)?;
+        let tables = Tables::new(Databases::new(), &registry)?;
 
         let mut background = JoinSet::new();
         background.spawn(catalog.clone().keep_fresh(settings.refresh));
         if settings.compaction && tier != Tier::Query {
-            let catalog = catalog.clone();
-            let layouts = Arc::new(move |partition: &Partition| catalog.view().layout_of(partition).cloned());
+            let layouts = layouts(catalog.clone());
             background.spawn(Compactor::new(store.clone(), layouts, clock.clone(), CompactionOptions::default(), &registry)?.run());
+        }
+        if settings.archive && tier != Tier::Query {
+            let (store, catalog, clock) = (store.clone(), catalog.clone(), clock.clone());
+            background.spawn(Archiver::new(store, catalog, tables.clone(), clock, ArchiveOptions::default(), &registry)?.run());
         }
         let ingest = (tier != Tier::Query).then(|| {
             let options = IngestSettings {
@@ -74,7 +81,7 @@ impl Components {
         }
         let query = (tier != Tier::Ingest).then(|| {
             let options = QuerySettings { in_flight_max: settings.queries, ..QuerySettings::default() };
-            Query::new(store.clone(), catalog.clone(), clock.clone(), options, &registry)
+            Query::with_tables(store.clone(), catalog.clone(), tables.clone(), clock.clone(), options, &registry)
         });
         let query = query.transpose()?;
         let (refresh, draining, background) = (settings.refresh, AtomicBool::new(false), background.into());
@@ -130,6 +137,23 @@ impl Components {
             let _ = tokio::task::spawn_blocking(move || close()).await;
         }
     }
+}
+
+/// What a new catalog begins with.
+pub(crate) fn shared(grace: Span) -> Shared {
+    let half = Span::from_nanos(grace.nanos() / 2).unwrap_or(grace);
+    Shared { grace, read_deadline: half, write_deadline: half, ..Shared::default() }
+}
+
+/// Layouts for compaction, which leaves alone what is due to be archived: the archiver writes down
+/// which blocks it read, and deletes exactly those.
+fn layouts(catalog: Arc<Catalog>) -> FindLayout {
+    Arc::new(move |partition: &Partition| {
+        let view = catalog.view();
+        let layout = view.layout_of(partition)?;
+        let closing = view.namespace(&partition.ns)?.cold.closing;
+        (!is_due(closing, layout.bucket_range(partition.bucket))).then(|| layout.clone())
+    })
 }
 
 /// A registry with the process's own metrics.

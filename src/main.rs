@@ -1,6 +1,7 @@
 //! The binary: settings → components → serve. No logic.
 
 mod admin;
+mod cold;
 mod components;
 mod lower_promise;
 mod ready;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
     telemetry::init(&settings);
     let ended = match matches.subcommand_name() {
         Some("ready") => ready::ask(settings.listen),
+        Some(name @ ("archive" | "verify")) => return tend_cold(name, &settings, &matches),
         Some("store") => on_store(&matches, &settings),
         Some("ingest") => run(Tier::Ingest, &settings),
         Some("query") => run(Tier::Query, &settings),
@@ -57,6 +59,21 @@ fn main() -> ExitCode {
 async fn run(tier: Tier, settings: &Settings) -> Result<(), Box<dyn Error>> {
     let components = components::Components::build(tier, settings).await?;
     serve::serve(components, settings).await
+}
+
+/// Works on cold history without serving; what is not as it should be makes the exit code 1.
+#[tokio::main]
+async fn tend_cold(name: &str, settings: &Settings, matches: &ArgMatches) -> ExitCode {
+    let Some(of_command) = matches.subcommand_matches(name) else { return ExitCode::FAILURE };
+    let ended = if name == "archive" { cold::archive(settings, of_command).await } else { cold::verify(settings, of_command).await };
+    match ended {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("braid: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 #[tokio::main]

@@ -33,6 +33,7 @@ pub(crate) async fn admit(
     if let Some(max_age) = known.policy.max_age {
         refuse_old(batch, now, max_age);
     }
+    refuse_dropped(batch, known.cold.dropped);
     let Some(latest) = batch.rows.iter().filter_map(|row| row.ts).max() else {
         return Ok(None);
     };
@@ -72,6 +73,15 @@ fn refuse_far_ahead(batch: &mut Batch<'_>, now: Timestamp, lead: Span) {
 fn refuse_old(batch: &mut Batch<'_>, now: Timestamp, max_age: Span) {
     let limit = now.saturating_sub(max_age);
     refuse(batch, codes::TIMESTAMP_TOO_OLD, |ts| ts < limit, |ts| format!("{ts} is before {limit}; the namespace's max_age is {max_age}"));
+}
+
+fn refuse_dropped(batch: &mut Batch<'_>, dropped: Timestamp) {
+    refuse(
+        batch,
+        codes::TIMESTAMP_TOO_OLD,
+        |ts| ts < dropped,
+        |ts| format!("{ts} is before {dropped}; the namespace dropped that history"),
+    );
 }
 
 /// Turns the rows whose time is `wrong` into faults.

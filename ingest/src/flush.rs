@@ -1,6 +1,7 @@
 //! One flush: rows to blocks, days to the directory, blocks to the store, outcomes to the waiters.
 //!
 //! A failure that may pass is retried with the same blocks, ids and bytes, until the deadline.
+//! A block of a bucket that may be archived already is acknowledged by the rule for late events (`late`).
 //! ACK-DURABLE: rows are reported as stored only when the store said so and their days are noted; "I don't
 //! know" stays what it is.
 
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use braid_shared::block;
 use braid_shared::catalog::{Catalog, CatalogError};
+use braid_shared::clock::Clock;
 use braid_shared::codes;
 use braid_shared::heat::Tracker;
 use braid_shared::model::{Namespace, Timestamp};
@@ -18,6 +20,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::coalesce::Load;
 use crate::fault::Fault;
+use crate::late::Late;
 use crate::metrics::Metrics;
 use crate::noted::NotedDays;
 use crate::ticket::{Settled, Ticket};
@@ -36,12 +39,14 @@ pub(crate) struct Flusher {
     store: Arc<dyn Store>,
     catalog: Arc<Catalog>,
     noted: NotedDays,
+    late: Late,
     metrics: Arc<Metrics>,
     heat: Arc<Tracker>,
     block_bytes_max: usize,
 }
 
-type Waiters = Vec<(Arc<Ticket>, u64)>;
+/// Who waits for how many rows of which load.
+type Waiters = Vec<(usize, Arc<Ticket>, u64)>;
 
 /// What one flush has yet to make durable.
 struct Todo {
@@ -58,11 +63,13 @@ impl Flusher {
     pub(crate) fn new(
         store: Arc<dyn Store>,
         catalog: Arc<Catalog>,
+        clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
         heat: Arc<Tracker>,
         block_bytes_max: usize,
     ) -> Flusher {
-        Flusher { store, catalog, noted: NotedDays::new(), metrics, heat, block_bytes_max }
+        let late = Late::new(store.clone(), catalog.clone(), clock);
+        Flusher { store, catalog, noted: NotedDays::new(), late, metrics, heat, block_bytes_max }
     }
 
     /// Takes what the loads, all of one namespace, have gathered, makes it durable and settles
@@ -78,10 +85,25 @@ impl Flusher {
         };
         let todo = Todo { ns, blocks, blocks_done: waiters.is_empty(), days_done: days.is_empty(), days, doubt: false };
         let settled = self.store(todo, deadline).await;
-        if matches!(settled, Settled::Unknown(_)) {
+        let outcomes = match settled {
+            Settled::Stored => self.acknowledge(loads, deadline).await,
+            other => vec![other; loads.len()],
+        };
+        if outcomes.iter().any(|outcome| matches!(outcome, Settled::Unknown(_))) {
             self.metrics.unknown_outcomes.inc();
         }
-        settle(waiters.into_iter(), &settled);
+        for (load, ticket, rows) in waiters {
+            ticket.settle(rows, &outcomes[load]);
+        }
+    }
+
+    /// How each load's rows, which are durable, are settled (COLD-5).
+    async fn acknowledge(&self, loads: &[Load], deadline: Instant) -> Vec<Settled> {
+        match timeout_at(deadline, self.late.acknowledge(loads)).await {
+            Ok(Ok(outcomes)) => outcomes,
+            Ok(Err(error)) => vec![unmarked(&error.to_string()); loads.len()],
+            Err(_) => vec![unmarked("the catalog did not answer in time"); loads.len()],
+        }
     }
 
     fn deadline(&self, loads: &[Load]) -> Instant {
@@ -108,13 +130,13 @@ impl Flusher {
     async fn encode(&self, loads: &mut [Load]) -> (Vec<EncodedBlock>, Waiters) {
         let (mut blocks, mut waiters) = (Vec::with_capacity(loads.len()), Vec::with_capacity(loads.len()));
         let mut turn = 0;
-        for load in loads {
+        for (at, load) in loads.iter_mut().enumerate() {
             let gathered = std::mem::take(&mut load.gathered);
             turn += gathered.rows.rows();
             match block::encode(&load.partition, &load.layout, gathered.rows, self.block_bytes_max, || self.catalog.stamp()) {
                 Ok(encoded) => {
                     blocks.extend(encoded);
-                    waiters.extend(gathered.waiters);
+                    waiters.extend(gathered.waiters.into_iter().map(|(ticket, rows)| (at, ticket, rows)));
                 }
                 Err(error) => settle(gathered.waiters.into_iter(), &failed(&error)),
             }
@@ -197,6 +219,12 @@ fn jitter(pause: Duration, blocks: &[EncodedBlock]) -> Duration {
     let id = blocks.first().map_or(0, |block| block.address.id.time ^ block.address.id.node);
     let part = xxh3_64_with_seed(&id.to_le_bytes(), pause.as_nanos() as u64) as u32;
     pause / 2 + (pause / 2).mul_f64(f64::from(part) / f64::from(u32::MAX))
+}
+
+/// Rows that are durable, and whose bucket may be archived without them.
+fn unmarked(why: &str) -> Settled {
+    let detail = format!("the events are stored, and whether readers will find them is not known; send them again ({why})");
+    Settled::Unknown(Fault::new(codes::OUTCOME_UNKNOWN, detail))
 }
 
 fn failed(error: &CatalogError) -> Settled {

@@ -2,7 +2,7 @@
 //!
 //! The data path is one function, that of `write.rs`, and its steps are the modules, in this order:
 //! `inflight` (bounds) → `body` → `decode` → `complete` (ids and times) → `admit` (the promise) →
-//! `route` (partitions) → `coalesce` and `flush` (group commit) → `ticket` (the outcome) →
+//! `route` (partitions) → `coalesce` and `flush` (group commit) → `late` (cold history) → `ticket` (the outcome) →
 //! `http::answers`. Statuses are chosen in `http` only; placement is `braid-shared`'s.
 
 use std::sync::Arc;
@@ -22,6 +22,7 @@ mod fault;
 mod flush;
 mod http;
 mod inflight;
+mod late;
 mod metrics;
 mod noted;
 pub mod route;
@@ -68,7 +69,8 @@ impl Ingest {
     ) -> Arc<Ingest> {
         let metrics = Arc::new(Metrics::new(registry).expect("metric names are distinct and registered once"));
         let heat = Arc::new(Tracker::default());
-        let flusher = Flusher::new(store.clone(), catalog.clone(), metrics.clone(), heat.clone(), settings.block_bytes_max);
+        let bytes_max = settings.block_bytes_max;
+        let flusher = Flusher::new(store.clone(), catalog.clone(), clock.clone(), metrics.clone(), heat.clone(), bytes_max);
         Arc::new(Ingest {
             inflight: Inflight::new(&settings, metrics.inflight_bytes.clone()),
             ids: IdSource::new(rand::random()),

@@ -1,6 +1,7 @@
 //! Why a read was refused or failed. Chooses no status: `http/problem.rs` does.
 
 use braid_shared::catalog::CatalogError;
+use braid_shared::cold::DatabaseError;
 use braid_shared::layout::LayoutVersion;
 use braid_shared::model::Timestamp;
 use braid_shared::partition::Partition;
@@ -57,6 +58,9 @@ pub enum QueryError {
         /// What is wrong.
         why: String,
     },
+    /// A table file is missing or altered, or its database can't be read.
+    #[error("a table can't be read: {0}")]
+    Table(#[from] DatabaseError),
     /// Reading took longer than what was read is sure to stand.
     #[error("reading one part took longer than {seconds} s; try again, or a shorter range")]
     Deadline {

@@ -45,6 +45,9 @@ pub async fn fan_out(
 ) -> Result<FanOut, QueryError> {
     let partitions: Arc<[Partition]> = planned.iter().map(|planned| planned.partition.clone()).collect();
     let mut answered = Answered::of(partitions.len());
+    if partitions.is_empty() {
+        return Ok(FanOut::Whole(answered));
+    }
     let scan = Scan { partitions, range };
     let mut token = None;
     loop {

@@ -3,6 +3,7 @@
 //! Every answer is provably whole, or says what is missing.
 
 pub mod aggregate;
+pub mod cold;
 pub mod cursor;
 pub mod error;
 pub mod events;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use braid_shared::catalog::{Catalog, View};
 use braid_shared::clock::{Clock, Mark};
+use braid_shared::cold::{Databases, Manifest, Tables};
 use braid_shared::model::Namespace;
 use braid_shared::store::{Store, StoreError};
 use prometheus::Registry;
@@ -52,6 +53,8 @@ pub struct Query {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) manifest: Manifest,
+    pub(crate) tables: Arc<Tables>,
     pub(crate) settings: QuerySettings,
     pub(crate) metrics: Metrics,
     permits: Arc<Semaphore>,
@@ -66,7 +69,7 @@ impl fmt::Debug for Query {
 }
 
 impl Query {
-    /// The query tier over a store and its catalog; registers its metrics.
+    /// The query tier over a store and its catalog, with databases of its own; registers its metrics.
     pub fn new(
         store: Arc<dyn Store>,
         catalog: Arc<Catalog>,
@@ -74,9 +77,23 @@ impl Query {
         settings: QuerySettings,
         registry: &Registry,
     ) -> Result<Arc<Query>, prometheus::Error> {
+        let tables = Tables::new(Databases::new(), registry)?;
+        Query::with_tables(store, catalog, tables, clock, settings, registry)
+    }
+
+    /// The query tier over a store, its catalog and a reader of tables; registers its metrics.
+    pub fn with_tables(
+        store: Arc<dyn Store>,
+        catalog: Arc<Catalog>,
+        tables: Arc<Tables>,
+        clock: Arc<dyn Clock>,
+        settings: QuerySettings,
+        registry: &Registry,
+    ) -> Result<Arc<Query>, prometheus::Error> {
+        let manifest = Manifest::new(store.clone());
         let metrics = Metrics::register(registry)?;
         let permits = Arc::new(Semaphore::new(settings.in_flight_max));
-        Ok(Arc::new(Query { store, catalog, clock, settings, metrics, permits, hints: Mutex::default() }))
+        Ok(Arc::new(Query { store, catalog, clock, manifest, tables, settings, metrics, permits, hints: Mutex::default() }))
     }
 
     /// A place among the reads in flight, given back when dropped; none left is an error at once.

@@ -16,6 +16,7 @@ use braid_shared::store::{Day, End, Enough, Scan};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use crate::Query;
+use crate::cold::{Fresh, TableRead};
 use crate::error::QueryError;
 use crate::fan_out::{FanOut, fan_out};
 use crate::plan::{Epoch, KeyPlan, Order, Selection, days_of};
@@ -31,6 +32,8 @@ const DIRECTORY_READS_MAX: usize = 16;
 const NARROWED_PARTITIONS_MAX: usize = 1_024;
 /// Blocks of no more bytes are worked on where they arrived: that takes less than to hand them over.
 const AT_ONCE_BYTES_MAX: usize = 32 * 1024;
+/// Tables beyond which a stretch is halved, so that its parts are read in time.
+const TABLES_AT_ONCE: usize = 128;
 /// Most halvings of a stretch in a row.
 const HALVINGS_MAX: u32 = 8;
 
@@ -110,7 +113,8 @@ pub async fn settle(query: &Query, ns: &Namespace, from: Option<Timestamp>, to: 
         view = query.catalog.refresh().await?;
     }
     let namespace = view.namespace(ns).cloned().ok_or_else(|| CatalogError::NamespaceNotFound(ns.clone()))?;
-    let from = from.unwrap_or(Timestamp::MIN);
+    // What is dropped is gone for everybody; the answer's range says so.
+    let from = from.unwrap_or(Timestamp::MIN).max(namespace.cold.dropped);
     let range = answerable(view.horizon, TimeRange { from, to: to.unwrap_or(Timestamp::MAX) });
     Ok(Settled { view, namespace, range: TimeRange { to: range.to.max(from), ..range } })
 }
@@ -200,10 +204,15 @@ impl Reader {
         }
     }
 
-    /// The partitions of the whole read, without reading one.
-    pub fn explain(&mut self) -> Result<Vec<Planned>, QueryError> {
-        let mut all = Vec::new();
+    /// The partitions and tables of the whole read, without reading one.
+    pub async fn explain(&mut self) -> Result<(Vec<Planned>, Vec<TableRead>), QueryError> {
+        let (mut all, mut hot, mut tables) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(stretch) = self.walk.stretch()? {
+            for planned in &stretch.scans {
+                let split = self.query.split(&self.query.fresh(&self.asked.ns).await?, planned).await?;
+                hot.extend(split.in_store(planned).into_owned());
+                tables.extend(split.tables);
+            }
             all.extend(stretch.scans.concat());
             if all.len() > ANSWER_ROWS_MAX {
                 return Err(QueryError::ResultTooLarge(format!("more than {ANSWER_ROWS_MAX} partitions; ask for a shorter range")));
@@ -211,7 +220,8 @@ impl Reader {
             self.walk.advance(stretch.range);
         }
         all.iter().for_each(|planned| self.tally.plan(planned));
-        Ok(all)
+        self.tally.tables = (tables.len(), tables.len());
+        Ok((hot, tables))
     }
 
     /// The next stretch, verified; `None` at the end of the range.
@@ -222,9 +232,11 @@ impl Reader {
     /// As [`Reader::next`], but a stretch that need hold no more than so many rows, if any number is given.
     pub async fn next_of(&mut self, rows: Option<usize>) -> Result<Option<Part>, QueryError> {
         loop {
+            let fresh = self.query.fresh(&self.asked.ns).await?;
+            self.drop_before(fresh.namespace.cold.dropped);
             let Some(stretch) = self.stretch(rows).await? else { return Ok(None) };
             let began = self.began.take().unwrap_or_else(|| self.query.clock.mark());
-            let Some((verdicts, bytes)) = self.read(&stretch, began).await? else {
+            let Some((verdicts, bytes)) = self.read(&stretch, began, &fresh).await? else {
                 self.make_smaller(&stretch)?;
                 continue;
             };
@@ -238,6 +250,14 @@ impl Reader {
             }
             self.walk.advance(stretch.range);
             return Ok(Some(Part { range: stretch.range, verified: self.judge(verdicts)?, bytes }));
+        }
+    }
+
+    /// Leaves out what was dropped since the read began.
+    fn drop_before(&mut self, dropped: Timestamp) {
+        if dropped > self.settled.range.from {
+            self.walk.drop_before(dropped);
+            self.tally.cut(dropped);
         }
     }
 
@@ -278,7 +298,7 @@ impl Reader {
     /// help, because blocks overlap so much that any instant touches many; or else an error.
     fn make_smaller(&mut self, stretch: &Stretch) -> Result<(), QueryError> {
         let hard = self.query.settings.stretch_bytes_max;
-        if !stretch.least && self.halvings < HALVINGS_MAX {
+        if self.may_halve(stretch) {
             self.halvings += 1;
             self.walk.shrink(stretch);
             return Ok(());
@@ -293,19 +313,40 @@ impl Reader {
         Ok(())
     }
 
+    fn may_halve(&self, stretch: &Stretch) -> bool {
+        !stretch.least && self.halvings < HALVINGS_MAX
+    }
+
     /// Reads and verifies a stretch; `None` where it is larger than its bound.
-    async fn read(&self, stretch: &Stretch, began: Mark) -> Result<Option<(Vec<Verdict>, usize)>, QueryError> {
+    async fn read(&self, stretch: &Stretch, began: Mark, fresh: &Fresh) -> Result<Option<(Vec<Verdict>, usize)>, QueryError> {
         let (mut verdicts, mut bytes) = (Vec::new(), 0);
         for planned in &stretch.scans {
             let (store, deadline) = (self.query.store.as_ref(), self.query.settings.page_deadline);
-            let FanOut::Whole(answered) = fan_out(store, planned, stretch.range, self.budget - bytes, deadline).await? else {
+            let split = self.query.split(fresh, planned).await?;
+            if split.tables.len() > TABLES_AT_ONCE && self.may_halve(stretch) {
+                return Ok(None);
+            }
+            let FanOut::Whole(answered) = fan_out(store, &split.in_store(planned), stretch.range, self.budget - bytes, deadline).await?
+            else {
                 return Ok(None);
             };
+            if (bytes + answered.bytes).saturating_add(split.file_bytes(stretch.range)) > self.budget {
+                return Ok(None);
+            }
+            let tables = self.query.read_tables(fresh, &split.tables, stretch.range).await;
+            let cold: usize = tables.iter().flat_map(|table| &table.blocks).flatten().map(|(_, block)| block.bytes().len()).sum();
+            // What was planned on the view stands for a grace from when its read began (COLD-8).
             self.query.check_deadline(began, &self.settled.view)?;
-            bytes += answered.bytes;
+            self.query.check_deadline(fresh.view.began, &fresh.view)?;
+            bytes += answered.bytes + cold;
+            if bytes > self.budget {
+                return Ok(None);
+            }
             self.query.metrics.count(&answered);
-            let planned = planned.clone();
-            verdicts.push(work_on(answered.bytes, move || verify(planned, answered)).await?);
+            let (planned, answered) = (planned.clone(), split.spread(answered));
+            let mut verdict = work_on(answered.bytes, move || verify(planned, answered)).await?;
+            tables.into_iter().for_each(|table| verdict.take_table(table));
+            verdicts.push(verdict);
         }
         Ok(Some((verdicts, bytes)))
     }

@@ -29,6 +29,8 @@ pub struct Tally {
     pub missing: Vec<Missing>,
     planned: HashSet<(LayoutVersion, u32)>,
     absent: HashSet<(LayoutVersion, u32)>,
+    /// Tables that were to be read, and those that answered.
+    pub tables: (usize, usize),
 }
 
 impl Tally {
@@ -36,13 +38,15 @@ impl Tally {
     pub fn new(asked: &Asked, settled: &Settled) -> Tally {
         Tally {
             range: settled.range,
-            bounded: asked.from.is_some_and(|from| from != Timestamp::MIN),
+            // A range that was cut to what is not dropped says so.
+            bounded: settled.range.from != Timestamp::MIN,
             revision: settled.view.revision,
             broadcast: matches!(asked.target, Target::Prefix(_)),
             layouts: BTreeMap::new(),
             missing: Vec::new(),
             planned: HashSet::new(),
             absent: HashSet::new(),
+            tables: (0, 0),
         }
     }
 
@@ -56,12 +60,20 @@ impl Tally {
     /// Notes what verification found.
     pub fn judge(&mut self, verdict: &Verdict) {
         verdict.planned().for_each(|planned| self.plan(planned));
+        self.tables.0 += verdict.tables.0;
+        self.tables.1 += verdict.tables.1;
         for missing in verdict.missing() {
             self.absent.insert((missing.version, missing.suffix));
             if self.missing.len() < MISSING_NAMED_MAX {
                 self.missing.push(missing);
             }
         }
+    }
+
+    /// Notes that what lies before `ts` was dropped while the read ran.
+    pub fn cut(&mut self, ts: Timestamp) {
+        self.range.from = self.range.from.max(ts).min(self.range.to);
+        self.bounded = true;
     }
 
     /// Whether nothing is missing.

@@ -5,9 +5,11 @@
 use std::collections::HashSet;
 
 use braid_shared::block::{Block, BlockError};
+use braid_shared::cold::DatabaseError;
 use braid_shared::layout::LayoutVersion;
 use braid_shared::store::StoredBlock;
 
+use crate::cold::TableAnswer;
 use crate::error::{Missing, QueryError};
 use crate::fan_out::Answered;
 use crate::walk::Planned;
@@ -37,6 +39,10 @@ pub struct Verdict {
     pub other_version: Option<LayoutVersion>,
     /// Blocks or ends of partitions that nobody asked for.
     pub strangers: usize,
+    /// Tables that were to be read, and those that answered.
+    pub tables: (usize, usize),
+    /// Why the first of the others did not.
+    pub table_fault: Option<DatabaseError>,
 }
 
 impl Verified {
@@ -82,6 +88,30 @@ fn open(planned: &Planned, stored: StoredBlock, other: &mut Option<LayoutVersion
 }
 
 impl Verdict {
+    /// Takes in what a table answered: its blocks go to their partitions; without it those are missing.
+    pub fn take_table(&mut self, answer: TableAnswer) {
+        self.tables.0 += 1;
+        match answer.blocks {
+            Ok(blocks) => {
+                self.tables.1 += 1;
+                for (suffix, block) in blocks {
+                    let partition = answer.table.bucket.partition(suffix);
+                    if let Ok(at) = self.sound.binary_search_by(|sound| sound.planned.partition.cmp(&partition)) {
+                        self.sound[at].blocks.push(block);
+                    }
+                }
+            }
+            Err(fault) => {
+                for partition in answer.table.partitions() {
+                    if let Ok(at) = self.sound.binary_search_by(|sound| sound.planned.partition.cmp(&partition)) {
+                        self.absent.push((self.sound.remove(at).planned, "its table can't be read"));
+                    }
+                }
+                self.table_fault.get_or_insert(fault);
+            }
+        }
+    }
+
     /// Shards, i.e. distinct (layout version, suffix), that answered whole, and those with a partition that did not.
     fn shards(&self) -> (usize, usize) {
         let absent: HashSet<_> = self.absent.iter().map(|(planned, _)| planned.shard()).collect();
@@ -99,6 +129,9 @@ impl Verdict {
     pub fn error(&self) -> Option<QueryError> {
         if let Some((planned, why)) = self.damaged.first() {
             return Some(QueryError::BlockDamaged { partition: Box::new(planned.partition.clone()), why: why.to_string() });
+        }
+        if let Some(fault) = &self.table_fault {
+            return Some(QueryError::Table(fault.clone()));
         }
         let whole = self.absent.is_empty() && self.strangers == 0;
         (!whole).then(|| {

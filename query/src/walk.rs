@@ -80,6 +80,11 @@ impl Walk {
         }
     }
 
+    /// Leaves behind what lies before `ts`, which is dropped.
+    pub fn drop_before(&mut self, ts: Timestamp) {
+        self.left.from = self.left.from.max(ts);
+    }
+
     /// The keys that are read.
     pub fn keys(&self) -> &[KeyPlan] {
         &self.keys

@@ -78,6 +78,8 @@ codes! {
     LAYOUT_CONFLICT = "layout_conflict";
     /// What is to be changed has changed since the expected revision.
     REVISION_CONFLICT = "revision_conflict";
+    /// A cold group is not an append beyond what is archived.
+    GROUP_CONFLICT = "group_conflict";
     /// A cursor that was altered or belongs to another query.
     CURSOR_INVALID = "cursor_invalid";
     /// An answer over its bounds.
@@ -110,6 +112,10 @@ codes! {
     SHARD_COUNT_MISMATCH = "shard_count_mismatch";
     /// A block that was read is damaged or of another place.
     BLOCK_DAMAGED = "block_damaged";
+    /// A table file is missing or altered.
+    TABLE_DAMAGED = "table_damaged";
+    /// A database of table files can't be read now.
+    TABLE_UNAVAILABLE = "table_unavailable";
     /// A read took longer than what it reads is sure to stand.
     READ_DEADLINE = "read_deadline";
     /// The server is shutting down.

@@ -7,6 +7,7 @@ pub mod block;
 pub mod catalog;
 pub mod clock;
 pub mod codes;
+pub mod cold;
 pub mod compaction;
 pub mod heat;
 pub mod layout;

@@ -60,3 +60,10 @@ pub const PAGE_ROWS_MAX: usize = 10_000;
 pub const ANSWER_ROWS_MAX: usize = 100_000;
 /// Most groups of an aggregate's answer.
 pub const ANSWER_GROUPS_MAX: usize = 10_000;
+
+/// Most tables of a cold group.
+pub const COLD_TABLES_MAX: u32 = 4_096;
+/// Most databases of a cold group.
+pub const COLD_DATABASES_MAX: usize = 64;
+/// Most cold groups of a namespace.
+pub const COLD_GROUPS_MAX: usize = 1_024;

@@ -1,9 +1,10 @@
-//! Administration over HTTP: `braid layout`, `braid ns`, `braid heat`. A client and tables, no rule of its own.
+//! Administration over HTTP: `braid layout`, `braid ns`, `braid heat`, `braid group`. A client and tables, no rule of its own.
 //!
 //! Exit codes: 0 done; 1 the server refused; 2 the command line is wrong; 3 the server can't be
-//! reached or its answer is not Braid's; 4 `--wait` gave up.
+//! reached or its answer is not Braid's; 4 `--wait` gave up, or a database can't be reached.
 
 mod client;
+mod group;
 mod heat;
 mod layout;
 mod ns;
@@ -27,6 +28,7 @@ const ADMIN: &[Admin] = &[
     Admin { command: layout::command, run: layout::run },
     Admin { command: ns::command, run: ns::run },
     Admin { command: heat::command, run: heat::run },
+    Admin { command: group::command, run: group::run },
 ];
 
 /// Runs the command line if it asks for administration, which takes other flags than a server does.

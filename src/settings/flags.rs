@@ -54,6 +54,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("compaction", Some("true"), "BOOL", "Whether small blocks are merged in the background (embedded store)"),
     setting("heat", Some("on"), "MODE", "Whether this node may change layouts by heat: on, dry-run or off"),
     setting("heat-cool-down", Some("5m"), "TIME", "How long load must have been low before N shrinks"),
+    setting("archive", Some("true"), "BOOL", "Whether this node archives and drops what namespaces say is due"),
+    setting("grace", Some("60s"), "TIME", "Of a new catalog: how long what is replaced still stands; reads and writes may take half of it"),
     setting("inflight-bytes", Some("67108864"), "BYTES", "Bytes of requests being written; beyond it: 503"),
     setting("queries", Some("64"), "COUNT", "Reads being answered; beyond it: 503"),
     setting("connections", Some("4096"), "COUNT", "Connections held open; further ones wait"),
@@ -77,10 +79,33 @@ pub(crate) fn command() -> Command {
         .arg(Arg::new("config").long("config").env("BRAID_CONFIG").value_name("FILE").global(true).help("TOML file with settings"))
         .subcommand(Command::new("ingest").about("Serve the ingest tier alone"))
         .subcommand(Command::new("query").about("Serve the query tier alone"))
+        .subcommand(archive())
+        .subcommand(verify())
         .subcommand(store())
         .subcommand(Command::new("ready").about("Ask the node that listens here whether it is ready; fails where not"))
         .subcommand(Command::new("config").about("Print the settings in force and where each came from"));
     SETTINGS.iter().fold(base, |command, setting| command.arg(arg(setting)))
+}
+
+fn archive() -> Command {
+    let once = Arg::new("once").long("once").action(ArgAction::SetTrue).help("Archive and drop what is due now, then end");
+    let dry =
+        Arg::new("dry-run").long("dry-run").action(ArgAction::SetTrue).help("Say what would be archived and dropped, and change nothing");
+    Command::new("archive")
+        .about("Archive what namespaces say is due, without serving (embedded store: while no server runs)")
+        .arg(once)
+        .arg(dry)
+}
+
+fn verify() -> Command {
+    let namespace = Arg::new("namespace").long("namespace").value_name("NAME").help("The one to audit [default: all]");
+    let fix = Arg::new("fix")
+        .long("fix")
+        .action(ArgAction::SetTrue)
+        .help("Delete orphaned files, and have blocks that nobody reads archived again");
+    let about =
+        "Audit namespaces: every block and file sound, nothing orphaned; exit code 1 where not (embedded store: while no server runs)";
+    Command::new("verify").about(about).arg(namespace).arg(fix)
 }
 
 /// `braid store …`: what is done to a store while no node runs.

@@ -19,7 +19,7 @@ pub(crate) const NS: &str = "flights";
 const BATCH: usize = 5_000;
 const CONNECTIONS: usize = 2;
 /// The file's events lie within it; midnights of both ends in UTC.
-const YEAR: (&str, &str) = ("2013-01-01T00:00:00Z", "2014-02-01T00:00:00Z");
+pub(crate) const YEAR: (&str, &str) = ("2013-01-01T00:00:00Z", "2014-02-01T00:00:00Z");
 const DAY: &str = "2013-07-09";
 
 pub(crate) struct Flights {

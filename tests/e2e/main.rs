@@ -7,6 +7,7 @@ mod bad_input;
 mod balancer;
 mod clock;
 mod cluster;
+mod cold;
 mod compaction;
 mod cql;
 mod cql_faults;

@@ -70,6 +70,15 @@ impl Server {
         self.spawn();
     }
 
+    /// Stops it, does `work` with the flags that name its data, and starts it again.
+    pub(crate) fn down<T>(&mut self, work: impl FnOnce(&[&str]) -> T) -> T {
+        self.stop(End::Drain);
+        let data = self.data_dir();
+        let done = work(&["--data-dir", data.to_str().expect("a path in UTF-8")]);
+        self.spawn();
+        done
+    }
+
     /// Stops it; draining must end with exit code 0.
     pub(crate) fn stop(&mut self, end: End) {
         let Some(mut child) = self.child.take() else { return };

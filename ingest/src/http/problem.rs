@@ -19,6 +19,7 @@ pub(super) fn status(code: &str) -> StatusCode {
         codes::NAMESPACE_NOT_FOUND => StatusCode::NOT_FOUND,
         codes::REQUEST_TIMEOUT => StatusCode::REQUEST_TIMEOUT,
         codes::BODY_TOO_LARGE | codes::TOO_MANY_EVENTS | codes::TOO_MANY_VALUES => StatusCode::PAYLOAD_TOO_LARGE,
+        codes::TIMESTAMP_TOO_OLD => StatusCode::UNPROCESSABLE_ENTITY,
         codes::UNSUPPORTED_MEDIA_TYPE | codes::UNSUPPORTED_ENCODING => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         codes::OVERLOADED
         | codes::LAYOUT_STALE

@@ -4,6 +4,7 @@ mod bad_input;
 mod commit;
 mod given_and_made;
 mod influx;
+mod late;
 mod outage;
 mod placement;
 mod scripted;

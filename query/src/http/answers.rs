@@ -52,6 +52,8 @@ struct Account {
     to: String,
     complete: bool,
     shards: Shards,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    table_reads: Option<Shards>,
     layouts: Vec<LayoutJson>,
     revision: u64,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -105,6 +107,7 @@ fn account(tally: &Tally) -> Account {
         to: tally.range.to.to_string(),
         complete: tally.complete(),
         shards: Shards { planned: tally.shards_planned(), answered: tally.shards_answered() },
+        table_reads: (tally.tables.0 > 0).then_some(Shards { planned: tally.tables.0, answered: tally.tables.1 }),
         layouts: layouts.collect(),
         revision: tally.revision,
         broadcast: tally.broadcast,

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use braid_shared::model::Timestamp;
+use braid_shared::cold::Groups;
+use braid_shared::cold::rules::Published;
+use braid_shared::model::{TimeRange, Timestamp};
 use braid_shared::params::Params;
 use serde::Serialize;
 
 use super::answers::close;
 use super::{Call, Place, aggregate, events, json, params};
+use crate::cold::TableRead;
 use crate::error::QueryError;
 use crate::json::put;
 use crate::plan::Selection;
@@ -26,16 +29,31 @@ struct PartitionJson<'a> {
     suffix: u32,
 }
 
+#[derive(Serialize)]
+struct TableJson<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    bucket: String,
+    version: u64,
+    group: u32,
+    table: u32,
+    database: Option<&'a str>,
+    files: Vec<&'a str>,
+}
+
 pub(super) async fn partitions(call: Call, _place: Place) -> Result<Response, QueryError> {
     let params = call.params(&[events::ONCE, aggregate::ONCE].concat(), &[events::REPEATABLE, aggregate::REPEATABLE].concat())?;
     let asked = asked(&call, &params)?;
     let broadcast = matches!(asked.target, Target::Prefix(_));
     let mut reader = Reader::open(call.query.clone(), asked, i64::MAX).await?;
-    let planned = reader.explain()?;
+    let (planned, tables) = reader.explain().await?;
     let partitions: Vec<_> = planned.iter().map(|planned| PartitionJson::of(planned, broadcast)).collect();
+    let groups = call.query.fresh(&call.namespace()?).await?.namespace.groups.clone();
+    let tables: Vec<_> = tables.iter().map(|table| TableJson::of(table, &groups, reader.range(), broadcast)).collect();
     let mut body = b"{\"partitions\":".to_vec();
     put(&mut body, &partitions);
-    body.extend_from_slice(b",\"tables\":[]");
+    body.extend_from_slice(b",\"tables\":");
+    put(&mut body, &tables);
     close(&reader.tally, &mut body);
     Ok(json(StatusCode::OK, body))
 }
@@ -53,6 +71,21 @@ fn asked(call: &Call, params: &Params<'_>) -> Result<Asked, QueryError> {
         asked.to = asked.from.map(|ts| Timestamp::from_nanos(ts.nanos().saturating_add(1)));
     }
     Ok(asked)
+}
+
+impl<'a> TableJson<'a> {
+    fn of(read: &'a TableRead, groups: &'a Groups, range: TimeRange, broadcast: bool) -> TableJson<'a> {
+        let Published { group, table, .. } = read.published;
+        TableJson {
+            key: broadcast.then_some(&*read.bucket.key),
+            bucket: read.bucket.start.to_string(),
+            version: read.bucket.layout.version.revision,
+            group,
+            table,
+            database: groups.database(group, table).map(|database| &*database.name),
+            files: read.files(range).map(|file| &*file.path).collect(),
+        }
+    }
 }
 
 impl PartitionJson<'_> {

@@ -58,7 +58,7 @@ pub(super) async fn publish(call: Call, _place: Place, body: Body) -> Result<Res
         shards: body.shards,
         bucket: body.bucket,
         shard_by: body.shard_by.as_deref().map(parse_shard_by).transpose()?,
-        effective_from: body.effective_from.map(|value| effective_from(&call, &value)).transpose()?,
+        effective_from: body.effective_from.map(|value| event_time(&call, "effective_from", &value)).transpose()?,
     };
     let (author, reason, expected_revision) = (body.author, body.reason, body.expected_revision);
     let by = Intent { author, reason, automatic: false, expected_revision };
@@ -91,8 +91,8 @@ fn key(params: &Params<'_>) -> Result<Option<String>, QueryError> {
 }
 
 /// As an event's `ts`: RFC 3339 or whole milliseconds; or relative to now.
-fn effective_from(call: &Call, value: &Value) -> Result<Timestamp, QueryError> {
-    let invalid = |why: String| QueryError::Invalid(format!("effective_from: {why}"));
+pub(super) fn event_time(call: &Call, name: &str, value: &Value) -> Result<Timestamp, QueryError> {
+    let invalid = |why: String| QueryError::Invalid(format!("{name}: {why}"));
     match value {
         Value::String(text) => Timestamp::parse_query(text, call.query.clock.now()).map_err(|error| invalid(error.to_string())),
         Value::Number(number) => {

@@ -5,6 +5,7 @@ mod answers;
 mod event;
 mod events;
 mod explain;
+mod groups;
 mod heat;
 mod keys;
 mod layout;
@@ -42,6 +43,9 @@ pub fn router(query: Arc<Query>) -> Router {
         .post(|call: Call, body: Body| answer("layout_publish", call, |call, place| layout::publish(call, place, body)))
         .delete(|call: Call| answer("layout_withdraw", call, layout::withdraw))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
+    let groups = get(|call: Call| answer("groups", call, groups::list))
+        .post(|call: Call, body: Body| answer("group_add", call, |call, place| groups::add(call, place, body)))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
     let namespace = put(|call: Call, body: Body| answer("namespace_put", call, |call, place| namespaces::put(call, place, body)))
         .get(|call: Call| answer("namespace", call, namespaces::show))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
@@ -53,6 +57,7 @@ pub fn router(query: Arc<Query>) -> Router {
         .route("/v1/{ns}/explain", get(|call: Call| answer("explain", call, explain::partitions)))
         .route("/v1/{ns}/heat", get(|call: Call| answer("heat", call, heat::show)))
         .route("/v1/{ns}/layout", layout)
+        .route("/v1/{ns}/groups", groups)
         .route("/v1/namespaces", get(|call: Call| answer("namespaces", call, namespaces::list)))
         .route("/v1/namespaces/{ns}", namespace)
         .with_state(query)

@@ -5,6 +5,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use braid_shared::catalog::CatalogError;
 use braid_shared::codes;
+use braid_shared::cold::DatabaseErrorKind;
 use braid_shared::params::ParamError;
 use braid_shared::problem::Problem;
 use braid_shared::store::StoreErrorKind;
@@ -54,6 +55,7 @@ pub(super) fn problem(error: &QueryError) -> Problem {
                 "suffix": partition.suffix,
             }),
         ),
+        QueryError::Table(error) => problem.with("database", error.database.as_str()).with("file", error.path.as_str()),
         _ => problem,
     }
 }
@@ -71,6 +73,8 @@ fn code_and_status(error: &QueryError) -> (&'static str, u16) {
         QueryError::StoreTimeout { .. } => (codes::STORE_UNAVAILABLE, 503),
         QueryError::ShardCountMismatch { .. } => (codes::SHARD_COUNT_MISMATCH, 503),
         QueryError::BlockDamaged { .. } => (codes::BLOCK_DAMAGED, 503),
+        QueryError::Table(error) if error.kind == DatabaseErrorKind::Unavailable => (codes::TABLE_UNAVAILABLE, 503),
+        QueryError::Table(_) => (codes::TABLE_DAMAGED, 503),
         QueryError::Deadline { .. } => (codes::READ_DEADLINE, 503),
         QueryError::Overloaded(_) => (codes::OVERLOADED, 503),
         QueryError::Internal(_) => (codes::INTERNAL, 500),
@@ -85,6 +89,7 @@ fn of_catalog(error: &CatalogError) -> (&'static str, u16) {
         CatalogError::LayoutConflict(_) => (codes::LAYOUT_CONFLICT, 409),
         CatalogError::RevisionConflict(_) => (codes::REVISION_CONFLICT, 409),
         CatalogError::LayoutImmutable(_) => (codes::LAYOUT_IMMUTABLE, 409),
+        CatalogError::GroupConflict(_) => (codes::GROUP_CONFLICT, 409),
         CatalogError::Invalid(_) => (codes::INVALID_PARAMETER, 400),
         CatalogError::Unknown(_) => (codes::OUTCOME_UNKNOWN, 503),
     }

@@ -1,5 +1,6 @@
 //! The query tier from its HTTP calls down to a memory store.
 
+mod cold;
 mod faults;
 mod http;
 mod model;

@@ -2,7 +2,7 @@
 //!
 //! Write side: [`RowBuffer`] gathers rows, [`encode`] makes blocks of them. Read side:
 //! [`Block::open`] checks a block, [`merge`] turns one partition's blocks into a [`Table`] of
-//! events, doubles merged. [`compact`] rewrites many blocks as few.
+//! events, doubles merged. [`compact`] rewrites many blocks as few, [`settle`] takes them to table files.
 //!
 //! The files, as data goes: `rows` → `encode` → (`order`, `gather`) → `cut` → `write` → (codecs:
 //! `ints`, `floats`, `bools`, `strings`, `stamps`, `presence`, `stats`, over `bits`, `squeeze`,
@@ -26,6 +26,7 @@ mod merge;
 mod order;
 mod presence;
 mod rows;
+mod settle;
 mod squeeze;
 mod stamps;
 mod stats;
@@ -44,5 +45,6 @@ pub use error::BlockError;
 pub use format::Header;
 pub use merge::{Projection, merge, pieces};
 pub use rows::RowBuffer;
+pub use settle::{Cell, Resettle, Settled, settle};
 pub use stats::{ColumnStats, NumberStats};
 pub use table::{Column, Presence, Strings, Table, Values};

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Audit, Policy};
+use crate::cold::Group;
 use crate::layout::{Layout, LayoutVersion};
 use crate::model::Namespace;
 
@@ -60,6 +61,29 @@ pub(super) enum Change {
         key: Option<String>,
         /// Which one.
         version: LayoutVersion,
+    },
+    /// More of a namespace's buckets are due to be archived.
+    ClosingRaised {
+        /// Whose.
+        namespace: Namespace,
+        /// Event time, nanoseconds.
+        to: i64,
+    },
+    /// More of a namespace's history is gone.
+    DroppedRaised {
+        /// Whose.
+        namespace: Namespace,
+        /// Event time, nanoseconds.
+        to: i64,
+    },
+    /// A cold group.
+    GroupAdded {
+        /// Whose.
+        namespace: Namespace,
+        /// Event time from which it holds, nanoseconds.
+        from: i64,
+        /// The group.
+        group: Group,
     },
 }
 

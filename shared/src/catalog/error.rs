@@ -24,6 +24,9 @@ pub enum CatalogError {
     /// Layout 0 is set when the namespace is made; later: append an epoch.
     #[error("{0}")]
     LayoutImmutable(String),
+    /// A cold group is not an append beyond what is archived.
+    #[error("{0}")]
+    GroupConflict(String),
     /// Shards, bucket or policy out of bounds.
     #[error("{0}")]
     Invalid(String),

@@ -33,7 +33,7 @@ pub struct Lowered {
 }
 
 impl Catalog {
-    /// Lowers the promise to now, or to just above the last event that is stored. Only while no other
+    /// Lowers the promise to now, or to just above the last event that is stored and what is due to be archived. Only while no other
     /// process has the store open.
     pub async fn lower_promise(self: &Arc<Self>, store: &Arc<dyn Store>) -> Result<Lowered, CatalogError> {
         let _turn = self.writing.lock().await;
@@ -44,7 +44,10 @@ impl Catalog {
             last_event = last_event.max(self.last_event(store, ns, TimeRange { from: now, to: Timestamp::MAX }).await?);
         }
         let above = last_event.map_or(now, |last| Timestamp::from_nanos(last.nanos().saturating_add(1)));
-        let to = above.max(now).min(from);
+        // What is due may lie in tables already, and what is dropped was decided: no layout may begin before either.
+        let colds = known.view.namespaces().filter_map(|ns| known.view.namespace(ns)).map(|namespace| namespace.cold);
+        let cold = colds.map(|cold| cold.closing.max(cold.dropped)).max().unwrap_or(Timestamp::MIN);
+        let to = above.max(cold).max(now).min(from);
         if to < from {
             let root = Root { catalog: self.dice.bits(), swap: known.root.swap + 1, promise: to.nanos(), ..known.root.clone() };
             self.replace_root(known.etag, &root).await?;

@@ -5,12 +5,13 @@
 //! - `root`, `change`, `snapshot`, `documents`: what stands in the store.
 //! - `view`: what a node knows, immutable.
 //! - `guard`: a clock far ahead of the store's raises nothing; `lower`: the way back from one that did.
-//! - `refresh`: reads; `swap`: the one compare-and-swap; `raise`, `publish`: what is swapped in.
+//! - `refresh`: reads; `swap`: the one compare-and-swap; `raise`, `publish`, `cold`: what is swapped in.
 //!
 //! Knows no HTTP and places no event itself.
 
 mod audit;
 mod change;
+mod cold;
 pub(crate) mod documents;
 mod error;
 mod guard;

@@ -21,7 +21,7 @@ use crate::promise::{PublishRefused, earliest_start, may_publish, may_withdraw};
 const SETTLE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// What an operation found to do on the view at hand, with its answer.
-enum Plan<T> {
+pub(super) enum Plan<T> {
     /// Nothing: it is so already.
     Nothing(T),
     /// A change; the answer holds once it stands.
@@ -134,7 +134,11 @@ impl Catalog {
     }
 
     /// Plans on a fresh view and commits, planning anew whenever another swap came before.
-    async fn change<T>(&self, by: &Intent, plan: impl Fn(&Known, u32, &Audit) -> Result<Plan<T>, CatalogError>) -> Result<T, CatalogError> {
+    pub(super) async fn change<T>(
+        &self,
+        by: &Intent,
+        plan: impl Fn(&Known, u32, &Audit) -> Result<Plan<T>, CatalogError>,
+    ) -> Result<T, CatalogError> {
         by.check()?;
         let _turn = self.writing.lock().await;
         for tried in 0..TRIES {
@@ -241,7 +245,7 @@ fn refuse_begun(promise: Timestamp, listed: &ListedLayout) -> Result<(), Catalog
     Err(CatalogError::LayoutConflict(format!("layout {version} begins at {from}, below {promise}, where nothing changes any more")))
 }
 
-fn found<'a>(known: &'a Known, ns: &Namespace) -> Result<&'a NamespaceView, CatalogError> {
+pub(super) fn found<'a>(known: &'a Known, ns: &Namespace) -> Result<&'a NamespaceView, CatalogError> {
     known.view.namespace(ns).map(|view| &**view).ok_or_else(|| CatalogError::NamespaceNotFound(ns.clone()))
 }
 

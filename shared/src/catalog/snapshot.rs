@@ -14,6 +14,7 @@ use super::root::SnapshotRef;
 use super::swap::Attempt;
 use super::view::{ListedLayout, Namespaces, Set};
 use super::{Audit, Catalog, CatalogError, Known, Policy, TRIES};
+use crate::cold::{Facts, Group};
 use crate::layout::Layout;
 use crate::model::{Namespace, Timestamp};
 
@@ -31,7 +32,7 @@ pub(super) fn snapshot_every(random: u64) -> u64 {
 /// Largest part, bytes of entries.
 const PART_BYTES: usize = 200 * 1024;
 
-/// What a snapshot is made of; a namespace stands before its layouts.
+/// What a snapshot is made of; a namespace stands before its groups and layouts.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Entry {
@@ -40,6 +41,15 @@ enum Entry {
         policy: Policy,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         set: Option<SetEntry>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        closing: Option<i64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dropped: Option<i64>,
+    },
+    Group {
+        namespace: Namespace,
+        from: i64,
+        group: Group,
     },
     Layout {
         namespace: Namespace,
@@ -170,13 +180,19 @@ fn parts(namespaces: &Namespaces) -> Vec<Vec<Entry>> {
 
 fn entries(namespaces: &Namespaces) -> impl Iterator<Item = Entry> {
     namespaces.iter().flat_map(|(ns, view)| {
+        let raised = |fact: Timestamp| (fact > Timestamp::MIN).then_some(fact.nanos());
+        let (closing, dropped) = (raised(view.cold.closing), raised(view.cold.dropped));
         let set = Some(SetEntry::from(&view.policy_set));
-        let namespace = Entry::Namespace { namespace: ns.clone(), policy: (*view.policy).clone(), set };
+        let namespace = Entry::Namespace { namespace: ns.clone(), policy: (*view.policy).clone(), set, closing, dropped };
+        let groups = view.groups.listed().map(|(from, group)| {
+            let (namespace, group) = (ns.clone(), group.clone());
+            Entry::Group { namespace, from: from.nanos(), group }
+        });
         let layouts = view.histories().flat_map(move |(key, history)| {
             let key = key.map(str::to_owned);
             history.listed().into_iter().map(move |l| entry(ns, key.clone(), l))
         });
-        std::iter::once(namespace).chain(layouts)
+        std::iter::once(namespace).chain(groups).chain(layouts)
     })
 }
 
@@ -207,7 +223,12 @@ impl From<SetEntry> for Set {
 
 fn restore(namespaces: &mut Namespaces, entry: Entry) -> Result<(), &'static str> {
     match entry {
-        Entry::Namespace { namespace, policy, set } => namespaces.insert(&namespace, policy, set.unwrap_or_default().into()),
+        Entry::Namespace { namespace, policy, set, closing, dropped } => {
+            let fact = |fact: Option<i64>| fact.map_or(Timestamp::MIN, Timestamp::from_nanos);
+            let cold = Facts { closing: fact(closing), dropped: fact(dropped) };
+            namespaces.insert(&namespace, policy, set.unwrap_or_default().into(), cold)
+        }
+        Entry::Group { namespace, from, group } => namespaces.add_group(&namespace, Timestamp::from_nanos(from), group),
         Entry::Layout { namespace, key, from, withdrawn, layout, published, withdrawal } => {
             let withdrawn = withdrawn.then(|| withdrawal.unwrap_or_default().into());
             let listed = ListedLayout { layout, from: Timestamp::from_nanos(from), published: published.map(Into::into), withdrawn };

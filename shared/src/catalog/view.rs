@@ -9,6 +9,8 @@ use imbl::HashMap;
 use super::change::{Change, ChangeDocument};
 use super::{Audit, Policy, Shared};
 use crate::clock::Mark;
+use crate::cold::rules::raised;
+use crate::cold::{Facts, Group, Groups};
 use crate::layout::{Layout, LayoutVersion};
 use crate::model::{Namespace, TimeRange, Timestamp};
 use crate::partition::Partition;
@@ -158,6 +160,10 @@ pub struct NamespaceView {
     pub policy: Arc<Policy>,
     /// The change that set it.
     pub policy_set: Set,
+    /// What is due to be archived, and what is gone.
+    pub cold: Facts,
+    /// Where tables lie.
+    pub groups: Arc<Groups>,
     default: Arc<History>,
     keys: HashMap<Arc<str>, Arc<History>>,
 }
@@ -260,7 +266,7 @@ impl Namespaces {
         match &document.change {
             Change::NamespaceMade { namespace, layout, policy } => {
                 let published = set.audit.clone();
-                self.insert(namespace, policy.clone(), set)?;
+                self.insert(namespace, policy.clone(), set, Facts::default())?;
                 self.list(namespace, None, ListedLayout { layout: layout.clone(), from: Timestamp::MIN, published, withdrawn: None })
             }
             Change::PolicySet { namespace, policy } => {
@@ -275,12 +281,29 @@ impl Namespaces {
             Change::LayoutWithdrawn { namespace, key, version } => {
                 self.get_mut(namespace)?.history_mut(key.as_deref()).withdraw(*version, set)
             }
+            Change::ClosingRaised { namespace, to } => {
+                let cold = &mut self.get_mut(namespace)?.cold;
+                cold.closing = raised(cold.closing, Timestamp::from_nanos(*to)).ok_or("closing does not grow")?;
+                Ok(())
+            }
+            Change::DroppedRaised { namespace, to } => {
+                let cold = &mut self.get_mut(namespace)?.cold;
+                cold.dropped = raised(cold.dropped, Timestamp::from_nanos(*to)).ok_or("dropped does not grow")?;
+                Ok(())
+            }
+            Change::GroupAdded { namespace, from, group } => self.add_group(namespace, Timestamp::from_nanos(*from), group.clone()),
         }
     }
 
+    /// Adds a group behind those there are.
+    pub(super) fn add_group(&mut self, ns: &Namespace, from: Timestamp, group: Group) -> Result<(), &'static str> {
+        Arc::make_mut(&mut self.get_mut(ns)?.groups).restore(from, group)
+    }
+
     /// Adds a namespace that has no layout yet.
-    pub(super) fn insert(&mut self, ns: &Namespace, policy: Policy, policy_set: Set) -> Result<(), &'static str> {
-        let view = NamespaceView { policy: Arc::new(policy), policy_set, default: Arc::default(), keys: HashMap::new() };
+    pub(super) fn insert(&mut self, ns: &Namespace, policy: Policy, policy_set: Set, cold: Facts) -> Result<(), &'static str> {
+        let (policy, groups) = (Arc::new(policy), Arc::default());
+        let view = NamespaceView { policy, policy_set, cold, groups, default: Arc::default(), keys: HashMap::new() };
         self.0.insert(ns.clone(), Arc::new(view)).map_or(Ok(()), |_| Err("a namespace was made twice"))
     }
 
@@ -306,7 +329,11 @@ impl Namespaces {
     /// Whether everything that `before` lists is here too: false means that this is a fork.
     pub(super) fn continue_from(&self, before: &Namespaces) -> bool {
         before.iter().all(|(ns, old)| {
-            self.0.get(ns).is_some_and(|new| old.histories().all(|(key, old)| new.history(key).is_some_and(|new| new.continues(old))))
+            self.0.get(ns).is_some_and(|new| {
+                let cold =
+                    new.cold.closing >= old.cold.closing && new.cold.dropped >= old.cold.dropped && new.groups.continues(&old.groups);
+                cold && old.histories().all(|(key, old)| new.history(key).is_some_and(|new| new.continues(old)))
+            })
         })
     }
 

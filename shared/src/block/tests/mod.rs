@@ -5,6 +5,7 @@ mod hostile;
 mod limits;
 mod model;
 mod round_trip;
+mod settling;
 
 use std::convert::Infallible;
 use std::sync::Arc;

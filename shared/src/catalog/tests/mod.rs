@@ -3,6 +3,7 @@
 mod answers;
 mod calls;
 mod clocks;
+mod cold;
 mod keeping;
 mod record;
 mod rule;

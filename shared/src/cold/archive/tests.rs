@@ -1,0 +1,5 @@
+//! The archiver over stores in memory: nothing is lost or doubled, whatever step is its last.
+
+mod kill;
+mod life;
+mod world;

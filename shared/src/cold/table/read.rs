@@ -1,0 +1,259 @@
+//! A table file back to events. Total: any bytes give events or an error, because none are decoded but
+//! those that were written; the Parquet library may panic on others.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use parquet::column::reader::get_typed_column_reader;
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, FixedLenByteArrayType, Int32Type, Int64Type};
+use parquet::file::reader::{FileReader, RowGroupReader};
+use parquet::file::serialized_reader::SerializedFileReader;
+use parquet::file::statistics::Statistics;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::schema::{ABOUT, MICRO, SCHEMA, U64_BYTES, leaf};
+use super::{About, FORMAT, TableError};
+use crate::block::Cell;
+use crate::model::{TimeRange, ValueRef};
+use crate::stamp::Stamp;
+
+/// An opened file: footer read, rows decoded on demand.
+pub struct TableReader {
+    file: SerializedFileReader<Bytes>,
+}
+
+/// Part of an event that is older than its latest write: whether it is a tag, its name, its stamp.
+type Older = (bool, String, u64, u64);
+
+impl TableReader {
+    /// Opens a file that must be the one that `about` says, of this `xxh3_64`.
+    pub fn open(bytes: Bytes, checksum: u64, about: &About) -> Result<TableReader, TableError> {
+        if xxh3_64(&bytes) != checksum {
+            return Err(TableError::Damaged("its bytes are not those that were written"));
+        }
+        let file = SerializedFileReader::new(bytes)?;
+        let metadata = file.metadata().file_metadata();
+        let said = metadata.key_value_metadata().and_then(|all| all.iter().find(|entry| entry.key == ABOUT)?.value.clone());
+        let said = said.ok_or(TableError::Damaged("it does not say what it is"))?;
+        let said: About = serde_json::from_str(&said).map_err(|_| TableError::Damaged("what it says of itself can't be read"))?;
+        if said.format != FORMAT {
+            return Err(TableError::Misplaced(format!("its format is {}, and this program knows {FORMAT}", said.format)));
+        }
+        if said != *about {
+            return Err(TableError::Misplaced(format!("{said:?}")));
+        }
+        if metadata.schema_descr().root_schema() != &**SCHEMA {
+            return Err(TableError::Damaged("its columns are not those of a table"));
+        }
+        Ok(TableReader { file })
+    }
+
+    /// Events inside, as the footer says.
+    pub fn rows(&self) -> u64 {
+        u64::try_from(self.file.metadata().file_metadata().num_rows()).unwrap_or(0)
+    }
+
+    /// Gives every event in `range` to `each`: time, id, parts, latest stamp. Row groups outside are not read.
+    pub fn each<E: From<TableError>>(
+        &self,
+        range: TimeRange,
+        mut each: impl FnMut(i64, &str, &[Cell<'_>], Stamp) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for at in 0..self.file.num_row_groups() {
+            let group = self.file.get_row_group(at).map_err(TableError::from)?;
+            if touches(&*group, range) {
+                Group::read(&*group)?.each(range, &mut each)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a row group's statistics allow for events in `range`.
+fn touches(group: &dyn RowGroupReader, range: TimeRange) -> bool {
+    match group.metadata().column(leaf::TS).statistics() {
+        Some(Statistics::Int64(of)) => {
+            let micros = |ts: i64| ts.div_euclid(MICRO);
+            let before = of.max_opt().is_some_and(|max| *max < micros(range.from.nanos()));
+            let behind = of.min_opt().is_some_and(|min| *min > micros(range.to.nanos()));
+            !before && !behind
+        }
+        _ => true,
+    }
+}
+
+/// The columns of a row group.
+struct Group {
+    ts: Vec<i64>,
+    ts_ns: Vec<i32>,
+    ids: Vec<ByteArray>,
+    tags: Map<ByteArray>,
+    f64s: Map<f64>,
+    i64s: Map<i64>,
+    u64s: Map<parquet::data_type::FixedLenByteArray>,
+    bools: Map<bool>,
+    strs: Map<ByteArray>,
+    written_ts: Vec<i64>,
+    written_by: Vec<i64>,
+    before: Vec<Option<ByteArray>>,
+}
+
+/// A map column: where each row's entries end.
+struct Map<T> {
+    ends: Vec<usize>,
+    keys: Vec<ByteArray>,
+    values: Vec<T>,
+}
+
+/// A column's values and levels.
+struct Leaf<T> {
+    values: Vec<T>,
+    definition: Vec<i16>,
+    repetition: Vec<i16>,
+}
+
+fn leaf_of<T: DataType>(group: &dyn RowGroupReader, at: usize, rows: usize) -> Result<Leaf<T::T>, TableError> {
+    let mut reader = get_typed_column_reader::<T>(group.get_column_reader(at)?);
+    let mut leaf = Leaf { values: Vec::new(), definition: Vec::new(), repetition: Vec::new() };
+    // One more than there should be, so that a column with too many is found out.
+    let (read, ..) = reader.read_records(rows + 1, Some(&mut leaf.definition), Some(&mut leaf.repetition), &mut leaf.values)?;
+    if read != rows {
+        return Err(TableError::Damaged("a column has another number of rows than its row group"));
+    }
+    Ok(leaf)
+}
+
+/// The values of a column that has one in each row.
+fn required<T: DataType>(group: &dyn RowGroupReader, at: usize, rows: usize) -> Result<Vec<T::T>, TableError> {
+    let values = leaf_of::<T>(group, at, rows)?.values;
+    if values.len() != rows {
+        return Err(TableError::Damaged("a column lacks values"));
+    }
+    Ok(values)
+}
+
+fn map_of<T: DataType>(group: &dyn RowGroupReader, at: usize, rows: usize) -> Result<Map<T::T>, TableError> {
+    let keys = leaf_of::<ByteArrayType>(group, at, rows)?;
+    let values = leaf_of::<T>(group, at + 1, rows)?;
+    if keys.definition != values.definition || keys.repetition != values.repetition {
+        return Err(TableError::Damaged("the keys and values of a map do not match"));
+    }
+    let mut ends: Vec<usize> = Vec::with_capacity(rows);
+    let mut entries = 0;
+    for (definition, repetition) in keys.definition.iter().zip(&keys.repetition) {
+        if *repetition == 0 {
+            ends.push(entries);
+        }
+        entries += usize::from(*definition > 0);
+        if let Some(end) = ends.last_mut() {
+            *end = entries;
+        }
+    }
+    if ends.len() != rows || entries != keys.values.len() || entries != values.values.len() {
+        return Err(TableError::Damaged("the entries of a map do not match its rows"));
+    }
+    Ok(Map { ends, keys: keys.values, values: values.values })
+}
+
+impl<T> Map<T> {
+    fn of(&self, row: usize) -> impl Iterator<Item = (&ByteArray, &T)> {
+        let start = if row == 0 { 0 } else { self.ends[row - 1] };
+        let range = start..self.ends[row];
+        self.keys[range.clone()].iter().zip(&self.values[range])
+    }
+}
+
+impl Group {
+    fn read(group: &dyn RowGroupReader) -> Result<Group, TableError> {
+        let rows = usize::try_from(group.metadata().num_rows()).map_err(|_| TableError::Damaged("a row group of fewer rows than none"))?;
+        let before = leaf_of::<ByteArrayType>(group, leaf::WRITTEN_BEFORE, rows)?;
+        let mut older = before.values.into_iter();
+        Ok(Group {
+            ts: required::<Int64Type>(group, leaf::TS, rows)?,
+            ts_ns: required::<Int32Type>(group, leaf::TS_NS, rows)?,
+            ids: required::<ByteArrayType>(group, leaf::ID, rows)?,
+            tags: map_of::<ByteArrayType>(group, leaf::TAGS, rows)?,
+            f64s: map_of::<DoubleType>(group, leaf::F64, rows)?,
+            i64s: map_of::<Int64Type>(group, leaf::I64, rows)?,
+            u64s: map_of::<FixedLenByteArrayType>(group, leaf::U64, rows)?,
+            bools: map_of::<BoolType>(group, leaf::BOOL, rows)?,
+            strs: map_of::<ByteArrayType>(group, leaf::STR, rows)?,
+            written_ts: required::<Int64Type>(group, leaf::WRITTEN_TS, rows)?,
+            written_by: required::<Int64Type>(group, leaf::WRITTEN_BY, rows)?,
+            before: before.definition.iter().map(|level| if *level > 0 { older.next() } else { None }).collect(),
+        })
+    }
+
+    fn each<E: From<TableError>>(
+        &self,
+        range: TimeRange,
+        each: &mut impl FnMut(i64, &str, &[Cell<'_>], Stamp) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut cells = Vec::new();
+        for row in 0..self.ts.len() {
+            // In 128 bits: the first microsecond of 64-bit nanoseconds begins before them.
+            let ts = i64::try_from(i128::from(self.ts[row]) * i128::from(MICRO) + i128::from(self.ts_ns[row])).ok();
+            let ts = ts.ok_or(TableError::Damaged("a time beyond 64-bit nanoseconds"))?;
+            if ts < range.from.nanos() || ts >= range.to.nanos() {
+                continue;
+            }
+            let stamp = Stamp { time: self.written_ts[row] as u64, node: self.written_by[row] as u64 };
+            cells.clear();
+            self.cells(row, stamp, &mut cells)?;
+            self.age(row, &mut cells)?;
+            each(ts, text(&self.ids[row])?, &cells, stamp)?;
+        }
+        Ok(())
+    }
+
+    fn cells<'a>(&'a self, row: usize, stamp: Stamp, cells: &mut Vec<Cell<'a>>) -> Result<(), TableError> {
+        let mut push = |tag: bool, name: &'a ByteArray, value: ValueRef<'a>| {
+            cells.push(Cell { tag, name: text(name)?, value, stamp });
+            Ok::<(), TableError>(())
+        };
+        for (name, value) in self.f64s.of(row) {
+            push(false, name, ValueRef::F64(*value))?;
+        }
+        for (name, value) in self.i64s.of(row) {
+            push(false, name, ValueRef::I64(*value))?;
+        }
+        for (name, value) in self.u64s.of(row) {
+            push(false, name, ValueRef::U64(unsigned(value.data())?))?;
+        }
+        for (name, value) in self.bools.of(row) {
+            push(false, name, ValueRef::Bool(*value))?;
+        }
+        for (name, value) in self.strs.of(row) {
+            push(false, name, ValueRef::Str(text(value)?))?;
+        }
+        for (name, value) in self.tags.of(row) {
+            push(true, name, ValueRef::Str(text(value)?))?;
+        }
+        Ok(())
+    }
+
+    /// Gives the parts that are older than the row's latest write their own stamps.
+    fn age(&self, row: usize, cells: &mut [Cell<'_>]) -> Result<(), TableError> {
+        let Some(before) = &self.before[row] else { return Ok(()) };
+        let older: Vec<Older> = serde_json::from_slice(before.data()).map_err(|_| TableError::Damaged("stamps that can't be read"))?;
+        let older: HashMap<(bool, &str), Stamp> =
+            older.iter().map(|(tag, name, time, node)| ((*tag, name.as_str()), Stamp { time: *time, node: *node })).collect();
+        for cell in cells {
+            if let Some(stamp) = older.get(&(cell.tag, cell.name)) {
+                cell.stamp = *stamp;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn text(bytes: &ByteArray) -> Result<&str, TableError> {
+    std::str::from_utf8(bytes.data()).map_err(|_| TableError::Damaged("a string that is not UTF-8"))
+}
+
+fn unsigned(bytes: &[u8]) -> Result<u64, TableError> {
+    match bytes.split_at_checked(U64_BYTES - size_of::<u64>()) {
+        Some(([0], low)) => low.try_into().map(u64::from_be_bytes).map_err(|_| TableError::Damaged("a decimal of another length")),
+        _ => Err(TableError::Damaged("a decimal that is no u64")),
+    }
+}

@@ -1,0 +1,147 @@
+//! What goes into a table file comes out, to the last bit; and what was altered is found out.
+
+use parquet::file::reader::FileReader;
+use parquet::file::serialized_reader::{ReadOptionsBuilder, SerializedFileReader};
+use proptest::prelude::*;
+
+use super::schema::{ROW_GROUP_ROWS, leaf};
+use super::{About, Digest, TableError, TableReader, TableWriter, Written};
+use crate::block::Cell;
+use crate::layout::LayoutVersion;
+use crate::model::{FieldValue, TimeRange, Timestamp};
+use crate::stamp::Stamp;
+
+/// An event as a test keeps it.
+#[derive(Clone, Debug, PartialEq)]
+struct Row {
+    ts: i64,
+    id: String,
+    cells: Vec<(bool, String, FieldValue, Stamp)>,
+    stamp: Stamp,
+}
+
+fn about() -> About {
+    About::new("shop".parse().unwrap(), "orders", Timestamp::from_nanos(0), LayoutVersion { revision: 3, nonce: 7 })
+}
+
+fn write(rows: &[Row]) -> Written {
+    let mut writer = TableWriter::new(&about()).unwrap();
+    for row in rows {
+        let cells: Vec<Cell<'_>> =
+            row.cells.iter().map(|(tag, name, value, stamp)| Cell { tag: *tag, name, value: value.as_ref(), stamp: *stamp }).collect();
+        writer.push(row.ts, &row.id, &cells, row.stamp).unwrap();
+    }
+    writer.finish().unwrap().expect("there are rows")
+}
+
+fn read(written: &Written, range: TimeRange) -> Result<Vec<Row>, TableError> {
+    let mut rows = Vec::new();
+    TableReader::open(written.bytes.clone(), written.checksum, &about())?.each(range, |ts, id, cells, stamp| {
+        let mut cells: Vec<_> = cells.iter().map(|cell| (cell.tag, cell.name.to_owned(), cell.value.to_owned(), cell.stamp)).collect();
+        cells.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+        rows.push(Row { ts, id: id.to_owned(), cells, stamp });
+        Ok::<(), TableError>(())
+    })?;
+    Ok(rows)
+}
+
+fn stamp() -> impl Strategy<Value = Stamp> {
+    prop_oneof![
+        (0u64..3).prop_map(|time| Stamp { time, node: 9 }),
+        (any::<u64>(), any::<u64>()).prop_map(|(time, node)| Stamp { time, node })
+    ]
+}
+
+fn value() -> impl Strategy<Value = FieldValue> {
+    prop_oneof![
+        any::<f64>().prop_filter("finite", |v| v.is_finite()).prop_map(FieldValue::F64),
+        any::<i64>().prop_map(FieldValue::I64),
+        any::<u64>().prop_map(FieldValue::U64),
+        any::<bool>().prop_map(FieldValue::Bool),
+        "\\PC{0,8}|\0".prop_map(FieldValue::Str),
+    ]
+}
+
+fn row() -> impl Strategy<Value = Row> {
+    let name = "[a-cA-C]|\\PC{0,6}";
+    let fields = prop::collection::btree_map(name, (value(), stamp()), 0..5);
+    let tags = prop::collection::btree_map(name, ("\\PC{0,8}", stamp()), 0..4);
+    let ts = prop_oneof![any::<i64>(), -5i64..5, Just(i64::MIN), Just(i64::MAX - 1)];
+    (ts, "\\PC{0,20}", fields, tags, stamp()).prop_map(|(ts, id, fields, tags, stamp)| {
+        let fields = fields.into_iter().map(|(name, (value, stamp))| (false, name, value, stamp));
+        let tags = tags.into_iter().map(|(name, (value, stamp))| (true, name, FieldValue::Str(value), stamp));
+        Row { ts, id, cells: fields.chain(tags).collect(), stamp }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn every_event_comes_back_whole(mut rows in prop::collection::vec(row(), 1..40), from in any::<i64>()) {
+        rows.sort_by(|a, b| (a.ts, &a.id).cmp(&(b.ts, &b.id)));
+        let written = write(&rows);
+        prop_assert_eq!((written.min_ts, written.max_ts, written.digest.rows), (rows[0].ts, rows[rows.len() - 1].ts, rows.len() as u64));
+        prop_assert_eq!(read(&written, TimeRange::ALL).unwrap(), rows.clone());
+        let late = TimeRange { from: Timestamp::from_nanos(from), to: Timestamp::MAX };
+        let kept: Vec<Row> = rows.into_iter().filter(|row| row.ts >= from).collect();
+        prop_assert_eq!(read(&written, late).unwrap(), kept);
+    }
+
+    #[test]
+    fn no_altered_or_missing_byte_goes_unnoticed(rows in prop::collection::vec(row(), 1..6), at in any::<prop::sample::Index>(), flip in 1u8..) {
+        let written = write(&rows);
+        let mut bytes = written.bytes.to_vec();
+        let at = at.index(bytes.len());
+        bytes[at] ^= flip;
+        let altered = |bytes: Vec<u8>| matches!(TableReader::open(bytes.into(), written.checksum, &about()), Err(TableError::Damaged(_)));
+        prop_assert!(altered(bytes.clone()));
+        bytes.truncate(at);
+        prop_assert!(altered(bytes));
+    }
+}
+
+fn plain(ts: i64) -> Row {
+    let stamp = Stamp { time: 1, node: 2 };
+    Row { ts, id: format!("e{ts}"), cells: vec![(false, "x".into(), FieldValue::I64(ts), stamp)], stamp }
+}
+
+#[test]
+fn a_file_has_statistics_a_page_index_and_a_bloom_filter_on_ids() {
+    let rows: Vec<Row> = (0..ROW_GROUP_ROWS as i64 + 20_000).map(|i| plain(i * 1_000_000)).collect();
+    let written = write(&rows);
+    let options = ReadOptionsBuilder::new().with_page_index().build();
+    let file = SerializedFileReader::new_with_options(written.bytes.clone(), options).unwrap();
+    assert_eq!(file.metadata().num_row_groups(), 2);
+    let ids = file.metadata().row_group(0).column(leaf::ID);
+    assert!(ids.bloom_filter_offset().is_some() && ids.column_index_offset().is_some() && ids.offset_index_offset().is_some());
+    assert!(file.metadata().row_group(0).column(leaf::TS).statistics().is_some());
+    let last = TimeRange { from: Timestamp::from_nanos(rows[ROW_GROUP_ROWS].ts), to: Timestamp::MAX };
+    assert_eq!(read(&written, last).unwrap().len(), 20_000);
+}
+
+#[test]
+fn what_was_written_and_what_is_read_have_one_digest() {
+    let written = write(&(0..1_000).map(plain).collect::<Vec<_>>());
+    let mut digest = Digest::default();
+    let reader = TableReader::open(written.bytes, written.checksum, &about()).unwrap();
+    reader
+        .each(TimeRange::ALL, |ts, id, cells, stamp| {
+            digest.add(ts, id, cells, stamp);
+            Ok::<(), TableError>(())
+        })
+        .unwrap();
+    assert_eq!((digest, reader.rows()), (written.digest, 1_000));
+}
+
+#[test]
+fn a_file_of_another_bucket_is_refused_by_what_it_says() {
+    let written = write(&[plain(1)]);
+    let other = About { bucket: 1, ..about() };
+    assert!(matches!(TableReader::open(written.bytes, written.checksum, &other), Err(TableError::Misplaced(_))));
+}
+
+#[test]
+fn a_file_without_events_is_none() {
+    assert!(TableWriter::new(&about()).unwrap().finish().unwrap().is_none());
+}

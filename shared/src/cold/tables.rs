@@ -1,0 +1,233 @@
+//! A bucket's published files back to blocks of its partitions, each file checked against its
+//! manifest entry, so that whoever merges blocks need not know where they came from.
+//!
+//! A file is fetched and decoded whole, once: what came of it is kept, up to a bound, since its name
+//! is never used for anything else.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use prometheus::{IntCounter, Registry};
+
+use super::database::{DatabaseError, DatabaseErrorKind, Databases};
+use super::group::{Database, Groups};
+use super::rules::{Published, TableFile};
+use super::table::{About, Digest, TableError, TableReader};
+use crate::block::{Block, BlockError, Resettle};
+use crate::layout::Layout;
+use crate::model::{Namespace, TimeRange, Timestamp};
+use crate::partition::Partition;
+use crate::store::overlaps;
+
+/// Bytes of blocks that are kept.
+const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// A bucket of one key under one layout.
+#[derive(Clone, Debug)]
+pub struct Bucket {
+    /// Namespace.
+    pub ns: Namespace,
+    /// Logical key.
+    pub key: Arc<str>,
+    /// Its start.
+    pub start: Timestamp,
+    /// The layout that cuts and shards it.
+    pub layout: Arc<Layout>,
+}
+
+impl Bucket {
+    /// Event times inside.
+    pub fn range(&self) -> TimeRange {
+        self.layout.bucket_range(self.start)
+    }
+
+    /// The partition of a suffix.
+    pub fn partition(&self, suffix: u32) -> Partition {
+        let Bucket { ns, key, start, layout } = self;
+        Partition { ns: ns.clone(), key: key.clone(), bucket: *start, version: layout.version, suffix }
+    }
+
+    /// What its files say of themselves.
+    pub fn about(&self) -> About {
+        About::new(self.ns.clone(), &self.key, self.start, self.layout.version)
+    }
+}
+
+/// What a file gave: blocks, each with its suffix, ascending.
+pub type FileBlocks = Arc<[(u32, Block)]>;
+
+/// Reads tables.
+pub struct Tables {
+    databases: Arc<Databases>,
+    kept: Mutex<Kept>,
+    files: IntCounter,
+    bytes: IntCounter,
+    hits: IntCounter,
+}
+
+/// Files decoded of late, the oldest first to go.
+#[derive(Default)]
+struct Kept {
+    files: HashMap<String, FileBlocks>,
+    order: VecDeque<String>,
+    bytes: usize,
+}
+
+/// Why a file's content is not what it must be.
+#[derive(Debug, thiserror::Error)]
+enum Unsound {
+    #[error(transparent)]
+    Table(#[from] TableError),
+    #[error("its events make no blocks: {0}")]
+    Block(#[from] BlockError),
+}
+
+impl Tables {
+    /// A reader over these databases; registers its metrics.
+    pub fn new(databases: Arc<Databases>, registry: &Registry) -> Result<Arc<Tables>, prometheus::Error> {
+        let counter = |name: &str, help: &str| {
+            let counter = IntCounter::new(name, help)?;
+            registry.register(Box::new(counter.clone())).map(|()| counter)
+        };
+        Ok(Arc::new(Tables {
+            databases,
+            kept: Mutex::default(),
+            files: counter("braid_cold_files_read_total", "Table files fetched and decoded.")?,
+            bytes: counter("braid_cold_bytes_read_total", "Bytes of table files fetched.")?,
+            hits: counter("braid_cold_files_kept_total", "Table files that were at hand, decoded already.")?,
+        }))
+    }
+
+    /// The databases that are read.
+    pub fn databases(&self) -> &Arc<Databases> {
+        &self.databases
+    }
+
+    /// The blocks of a bucket's published events for some of its suffixes, of files that touch
+    /// `range`: by suffix, ascending. Every file was there, and is what its entry says.
+    pub async fn blocks(
+        &self,
+        groups: &Groups,
+        bucket: &Bucket,
+        published: &Published,
+        range: TimeRange,
+        suffixes: Range<u32>,
+    ) -> Result<Vec<(u32, Block)>, DatabaseError> {
+        let database = database_of(groups, published)?;
+        let mut blocks = Vec::new();
+        for file in published.files.iter().filter(|file| touches(file, range)) {
+            let of_file = self.file(database, bucket, file).await?;
+            let wanted = |(suffix, block): &&(u32, Block)| suffixes.contains(suffix) && overlaps(&block.header().address, range);
+            blocks.extend(of_file.iter().filter(wanted).cloned());
+        }
+        blocks.sort_by_key(|(suffix, _)| *suffix);
+        Ok(blocks)
+    }
+
+    async fn file(&self, database: &Database, bucket: &Bucket, file: &TableFile) -> Result<FileBlocks, DatabaseError> {
+        if let Some(kept) = self.kept.lock().expect("no holder panics").files.get(&file.path) {
+            self.hits.inc();
+            return Ok(kept.clone());
+        }
+        let bytes = self.fetch(database, file).await?;
+        let (of, expected, checksum) = (bucket.clone(), file.rows, file.checksum);
+        let altered = |why: String| DatabaseError::new(DatabaseErrorKind::Altered, database, &file.path, why);
+        let decoded = tokio::task::spawn_blocking(move || decode(&of, bytes, checksum, expected)).await;
+        let blocks = decoded.map_err(|error| altered(error.to_string()))?.map_err(|error| altered(error.to_string()))?;
+        self.kept.lock().expect("no holder panics").keep(file.path.clone(), blocks.clone());
+        Ok(blocks)
+    }
+
+    /// A file's bytes, unchecked.
+    async fn fetch(&self, database: &Database, file: &TableFile) -> Result<Bytes, DatabaseError> {
+        let bytes = self.databases.get(database, &file.path).await?;
+        self.files.inc();
+        self.bytes.inc_by(bytes.len() as u64);
+        Ok(bytes)
+    }
+
+    /// Reads a file anew and compares what is in it with what went in.
+    pub async fn check(&self, database: &Database, bucket: &Bucket, file: &TableFile, digest: Option<Digest>) -> Result<(), DatabaseError> {
+        let bytes = self.fetch(database, file).await?;
+        let (about, expected, checksum) = (bucket.about(), file.rows, file.checksum);
+        let checking = tokio::task::spawn_blocking(move || digest_of(bytes, checksum, &about)).await;
+        let altered = |why: String| DatabaseError::new(DatabaseErrorKind::Altered, database, &file.path, why);
+        let found = checking.map_err(|error| altered(error.to_string()))?.map_err(|error| altered(error.to_string()))?;
+        if found.rows != expected || digest.is_some_and(|digest| digest != found) {
+            return Err(altered("its events are not those that were written".into()));
+        }
+        Ok(())
+    }
+}
+
+/// The database that holds a published generation.
+pub fn database_of<'a>(groups: &'a Groups, published: &Published) -> Result<&'a Database, DatabaseError> {
+    groups.database(published.group, published.table).ok_or_else(|| DatabaseError {
+        kind: DatabaseErrorKind::Unavailable,
+        database: format!("of group {}", published.group),
+        path: published.files.first().map(|file| file.path.clone()).unwrap_or_default(),
+        why: "this node knows no such group".into(),
+    })
+}
+
+/// Whether a file may hold events of `range`.
+pub fn touches(file: &TableFile, range: TimeRange) -> bool {
+    !range.is_empty() && file.min_ts < range.to.nanos() && file.max_ts >= range.from.nanos()
+}
+
+fn digest_of(bytes: Bytes, checksum: u64, about: &About) -> Result<Digest, TableError> {
+    let mut digest = Digest::default();
+    TableReader::open(bytes, checksum, about)?.each(TimeRange::ALL, |ts, id, cells, stamp| {
+        digest.add(ts, id, cells, stamp);
+        Ok::<(), TableError>(())
+    })?;
+    Ok(digest)
+}
+
+/// A file's events as blocks of the partitions that they belong to.
+fn decode(bucket: &Bucket, bytes: Bytes, checksum: u64, expected: u64) -> Result<FileBlocks, Unsound> {
+    let layout = &*bucket.layout;
+    let reader = TableReader::open(bytes, checksum, &bucket.about())?;
+    let mut by_suffix: HashMap<u32, Resettle> = HashMap::new();
+    let mut rows = 0;
+    reader.each(TimeRange::ALL, |ts, id, cells, stamp| {
+        let tag = layout.shard_by.tag().and_then(|name| cells.iter().find(|cell| cell.tag && cell.name == name));
+        let tag = tag.and_then(|cell| if let crate::model::ValueRef::Str(tag) = cell.value { Some(tag) } else { None });
+        let suffix = layout.suffix(id, tag);
+        by_suffix.entry(suffix).or_default().push(layout, Timestamp::from_nanos(ts), id, cells, stamp);
+        rows += 1;
+        Ok::<(), TableError>(())
+    })?;
+    if rows != expected {
+        return Err(TableError::Damaged("it has another number of events than its entry says").into());
+    }
+    let mut blocks = Vec::new();
+    for (suffix, events) in by_suffix {
+        let of_suffix = events.blocks(&Arc::new(bucket.partition(suffix)), layout, rand::random)?;
+        blocks.extend(of_suffix.into_iter().map(|block| (suffix, block)));
+    }
+    blocks.sort_by_key(|(suffix, block)| (*suffix, block.header().address));
+    Ok(blocks.into())
+}
+
+impl Kept {
+    fn keep(&mut self, path: String, blocks: FileBlocks) {
+        let bytes = bytes_of(&blocks);
+        if bytes > KEPT_BYTES_MAX / 4 || self.files.contains_key(&path) {
+            return;
+        }
+        while self.bytes + bytes > KEPT_BYTES_MAX {
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.bytes -= self.files.remove(&oldest).map_or(0, |blocks| bytes_of(&blocks));
+        }
+        self.bytes += bytes;
+        self.order.push_back(path.clone());
+        self.files.insert(path, blocks);
+    }
+}
+
+fn bytes_of(blocks: &FileBlocks) -> usize {
+    blocks.iter().map(|(_, block)| block.bytes().len()).sum()
+}
