@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::try_join_all;
+use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 
 use super::lease::{LEADER, Leader};
@@ -59,7 +59,8 @@ pub(super) async fn read_reports(documents: &Documents) -> Result<Vec<(Report, u
             let (documents, name) = (documents.clone(), report_name(node));
             reads.push(async move { documents.read::<Report>(&name).await }.boxed());
         }
-        reports.extend(try_join_all(reads).await?.into_iter().flatten());
+        // One that can't be read is as one of a node that is gone; the others count.
+        reports.extend(join_all(reads).await.into_iter().filter_map(Result::ok).flatten());
     }
     Ok(reports)
 }

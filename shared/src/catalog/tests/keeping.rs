@@ -4,8 +4,9 @@ use bytes::Bytes;
 
 use super::super::documents::{decode, encode};
 use super::super::root::{ROOT, Root};
-use super::super::{NewLayout, NewNamespace};
+use super::super::{Known, ListedLayout, NewLayout, NewNamespace};
 use super::*;
+use crate::layout::{Layout, LayoutVersion, ShardBy};
 use crate::promise::PROMISE_7;
 use crate::store::Swap;
 
@@ -184,14 +185,28 @@ fn metrics_register_once() {
     assert!(metrics.register(&registry).is_err());
 }
 
+/// A node of a catalog in which so many keys have layouts of their own, all but one by its snapshot.
+async fn with_layouts(store: &Arc<dyn Store>, keys: u32) -> Node {
+    let first = node(store).await;
+    publish(&first, 1, 0).await;
+    let known = first.known();
+    let mut namespaces = known.view.namespaces.clone();
+    for i in 1..keys {
+        let version = LayoutVersion { revision: 2, nonce: i };
+        let layout = Layout { version, shards: 1 + i % 4_096, bucket: Span::HOUR, shard_by: ShardBy::Id };
+        let listed = ListedLayout { layout, from: at(1_000), published: None, withdrawn: None };
+        namespaces.list(&ns("n"), Some(&format!("k{i}")), listed).unwrap();
+    }
+    first.take_snapshot(&Known::new(known.root.clone(), known.etag, known.view.began, namespaces)).await.unwrap();
+    Node::open(store, 1_000).await.unwrap()
+}
+
 #[tokio::test]
 async fn among_a_hundred_thousand_keys_with_layouts_a_refresh_reads_one_document_and_one_more_for_each_change() {
     let registry = prometheus::Registry::new();
     let plain = memory();
     let metered: Arc<dyn Store> = crate::store::MeteredStore::new(plain.clone(), &registry).unwrap();
-    let node = node(&plain).await;
-    publish(&node, 100_000, 0).await;
-    node.snapshot_if_due().await;
+    let node = with_layouts(&plain, 100_000).await;
     let other = Node::open(&metered, 1_000).await.unwrap();
     let reads = || {
         let gathered = registry.gather();
