@@ -5,7 +5,8 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 
 use crate::http::JSON;
-use crate::server::{Server, until};
+use crate::read::all_events;
+use crate::server::{End, Server, until};
 
 const NS: &str = "shop";
 const KEY: &str = "orders";
@@ -119,4 +120,19 @@ fn heat_is_shown_for_what_is_written() {
     });
     let shown = done(&braid(&server.url(), &["heat", NS]));
     assert!(shown.lines().nth(1).is_some_and(|row| row.starts_with(KEY)), "{shown}");
+}
+
+#[test]
+fn the_promise_is_lowered_only_while_no_node_runs_and_what_was_written_stays() {
+    let mut server = Server::start();
+    let event = json!({"key": KEY, "id": "a", "value": 1}).to_string();
+    server.client().deliver(&format!("/v1/{NS}/events"), JSON, event.as_bytes()).expect(200);
+    let directory = server.data_dir();
+    let lower = || Command::new(env!("CARGO_BIN_EXE_braid")).args(["store", "lower-promise", "--data-dir"]).arg(&directory).output();
+    fails(&lower().expect("the binary starts"), 1, directory.to_str().expect("text"));
+    server.stop(End::Drain);
+    let said = done(&lower().expect("the binary starts"));
+    assert!(said.starts_with("the promise "), "{said}");
+    server.spawn();
+    assert_eq!(all_events(server.client(), NS, &[("key", KEY), ("from", "now-1h")]).0.len(), 1);
 }

@@ -4,12 +4,14 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use braid_shared::catalog::{CatalogError, NamespaceView};
 use braid_shared::heat::{HeatState, KeyDecision, KeyLoad, KeyPolicy, Rate, Tracked, mode, read_state, sum, targets};
-use braid_shared::model::{Namespace, Timestamp};
+use braid_shared::model::{Namespace, Span, Timestamp};
 use serde_json::{Value, json};
 
 use super::{Call, Place, json as json_answer, params};
 use crate::error::QueryError;
 
+/// Age from which on a report is of a node that is gone, seconds: three times as old as the rarest.
+const FRESH_SECONDS_MAX: i64 = 30;
 /// Suffixes shown of a key, the most written ones.
 const SUFFIXES_SHOWN_MAX: usize = 16;
 
@@ -19,8 +21,9 @@ pub(super) async fn show(call: Call, _place: Place) -> Result<Response, QueryErr
     let wanted = params.get("key").map(params::checked_key).transpose()?;
     let view = call.query.catalog.refresh().await?;
     let namespace = view.namespace(&ns).ok_or_else(|| CatalogError::NamespaceNotFound(ns.clone()))?;
-    let state = read_state(call.query.store.clone()).await?;
+    let mut state = read_state(call.query.store.clone()).await?;
     let now = call.query.clock.now();
+    state.reports.retain(|report| now.nanos().saturating_sub(report.at) < FRESH_SECONDS_MAX * Span::SECOND.nanos());
     let mut keys = keys(&ns, namespace, &state, now);
     keys.retain(|(key, _)| wanted.as_ref().is_none_or(|wanted| wanted == key));
     let keys: Vec<Value> = keys.into_iter().take(limit).map(|(_, shown)| shown).collect();

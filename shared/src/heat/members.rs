@@ -16,7 +16,7 @@ use crate::store::{Store, Swap};
 
 /// Name of the document.
 const MEMBERS: &str = "heat/members";
-/// Nodes that report at most.
+/// Nodes on the list at most; the newest stay. One that is taken off and still runs puts itself on again.
 const MEMBERS_MAX: usize = 256;
 /// Tries to change the list before giving up until the next report.
 const TRIES: u32 = 4;
@@ -74,11 +74,13 @@ async fn change(documents: &Documents, joins: Option<&str>, gone: &[String]) -> 
     for _ in 0..TRIES {
         let (before, etag) = documents.read::<Members>(MEMBERS).await?.unzip();
         let nodes = before.unwrap_or_default().nodes;
-        let Some(nodes) = changed(nodes, joins, gone) else { return Ok(()) };
-        if nodes.len() > MEMBERS_MAX {
-            return Err(CatalogError::Invalid(format!("more than {MEMBERS_MAX} nodes report heat")));
-        }
+        let Some(mut nodes) = changed(nodes, joins, gone) else { return Ok(()) };
+        let beyond = nodes.len().saturating_sub(MEMBERS_MAX);
+        let mut dropped: Vec<String> = nodes.drain(..beyond).collect();
         if let Swap::Done(_) = documents.swap(MEMBERS, etag, encode(&Members { nodes })).await? {
+            dropped.extend_from_slice(gone);
+            let reports: Vec<String> = dropped.iter().map(|node| report_name(node)).collect();
+            documents.discard(reports).await;
             return Ok(());
         }
     }
@@ -101,7 +103,7 @@ struct Seen {
     node: String,
     etag: u64,
     changed: Mark,
-    /// Whether it counts: it changed before this node's eyes, or says that it is recent.
+    /// Whether it changed before this node's eyes; one that does not is of a node that is gone.
     alive: bool,
 }
 
@@ -120,9 +122,7 @@ impl Roll {
                     seen
                 }
                 None => {
-                    let age = now.wall.nanos().abs_diff(report.at);
-                    let alive = Duration::from_nanos(age) < FRESH;
-                    self.0.push(Seen { node: report.node.clone(), etag, changed: now, alive });
+                    self.0.push(Seen { node: report.node.clone(), etag, changed: now, alive: false });
                     self.0.last_mut().expect("just pushed")
                 }
             };
@@ -139,8 +139,6 @@ impl Roll {
         if gone.is_empty() {
             return Ok(());
         }
-        let reports: Vec<String> = gone.iter().map(|node| report_name(node)).collect();
-        documents.discard(reports).await;
         change(documents, None, &gone).await
     }
 }

@@ -52,6 +52,9 @@ async fn what_several_nodes_write_is_summed() {
     let mut world = World::new(COOL_DOWN);
     let (mut a, mut b, mut c) =
         (world.node(1, World::policy()).await, world.node(2, World::policy()).await, world.node(3, World::policy()).await);
+    for _ in 0..5 {
+        world.second(&mut [&mut a, &mut b, &mut c], TARGET / 2, distinct).await;
+    }
     // Each node alone is below the target; together they are at twice that.
     let took = until(&mut world, &mut [&mut a, &mut b, &mut c], 2 * TARGET, 60, |shards, _| shards > 1).await;
     assert!(took <= SECONDS_TO_GROW_MAX, "{took} s");
@@ -217,4 +220,36 @@ async fn an_idle_cluster_writes_nothing_and_has_no_leader() {
     node.store.heal();
     let state = read_state(node.store.clone()).await.unwrap();
     assert!(state.reports.iter().all(|report| report.keys.is_empty()), "its last report says that nothing is written");
+}
+
+#[tokio::test]
+async fn restarts_leave_no_more_than_a_bounded_list_and_a_node_that_runs_stays_on_it() {
+    let mut world = World::new(COOL_DOWN);
+    let mut staying = world.node(1, World::policy()).await;
+    world.second(&mut [&mut staying], TARGET, distinct).await;
+    for id in 2..300 {
+        let mut restarted = world.node(id, World::policy()).await;
+        world.second(&mut [&mut restarted], 1, distinct).await;
+    }
+    for _ in 0..3 {
+        world.second(&mut [&mut staying], TARGET, distinct).await;
+    }
+    let reports = read_state(staying.store.clone()).await.unwrap().reports;
+    assert_eq!(reports.len(), 256);
+    assert!(reports.iter().any(|report| report.node.ends_with("00001") && !report.keys.is_empty()));
+}
+
+#[tokio::test]
+async fn what_a_node_that_is_gone_reported_last_moves_nothing() {
+    let mut world = World::new(COOL_DOWN);
+    let mut gone = world.node(1, Policy { heat: Some(HeatMode::Off), ..World::policy() }).await;
+    for _ in 0..12 {
+        world.second(&mut [&mut gone], HOT, distinct).await;
+    }
+    let mut node = world.node(2, World::policy()).await;
+    node.catalog.set_policy(&ns(), World::policy()).await.unwrap();
+    for _ in 0..20 {
+        world.second(&mut [&mut node], TARGET / 2, distinct).await;
+    }
+    assert!(world.history().await.is_empty());
 }
