@@ -185,12 +185,12 @@ fn canary_a_swap_that_does_not_cover_the_promise() {
 
 #[test]
 fn canary_a_raised_promise_that_is_used_before_its_swap_is_answered() {
-    is_found_out(Broken::RaisedUsedEarly, READ, [2, 1, 1, 1, 1, 0]);
+    is_found_out(Broken::RaisedUsedEarly, READ, [2, 1, 2, 1, 1, 0]);
 }
 
 #[test]
 fn canary_a_promise_that_shrinks() {
-    is_found_out(Broken::PromiseShrinks, READ, [1, 1, 2, 1, 1, 0]);
+    is_found_out(Broken::PromiseShrinks, READ, [1, 1, 3, 1, 1, 0]);
     is_found_out(Broken::PromiseShrinks, GROWS, [1, 1, 2, 1, 1, 0]);
 }
 
@@ -201,7 +201,7 @@ fn canary_an_epoch_withdrawn_below_the_promise() {
 
 #[test]
 fn canary_an_event_accepted_at_the_horizon() {
-    is_found_out(Broken::HorizonAccepted, READ, [1, 1, 1, 1, 1, 0]);
+    is_found_out(Broken::HorizonAccepted, READ, [1, 1, 2, 1, 1, 0]);
 }
 
 #[test]
