@@ -6,12 +6,11 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::BlockError;
 use super::cut::Cutter;
-use super::decode::Block;
+use super::decode::{Block, rows_in};
 use super::encode::shard_tag;
 use super::gather::{gather, gather_ids};
 use super::merge::in_order;
@@ -52,10 +51,9 @@ pub struct Settled {
     shard_tag: Option<usize>,
 }
 
-/// A block, decoded as far as some rows need it.
+/// What some rows of a block are.
 struct Source {
     ts: Vec<i64>,
-    rows: Range<usize>,
     ids: Strings,
     columns: Vec<Column>,
     stamps: Stamps,
@@ -65,7 +63,8 @@ struct Source {
 /// Merges one partition's blocks, rows in `range` only.
 pub fn settle(layout: &Layout, blocks: &[Block], range: TimeRange) -> Result<Settled, BlockError> {
     let touching = in_order(blocks).into_iter().filter(|block| overlaps(&block.header().address, range));
-    let sources = touching.map(|block| Source::read(block, range)).collect::<Result<Vec<_>, _>>()?;
+    let mut sources = touching.map(|block| Source::read(block, range)).collect::<Result<Vec<_>, _>>()?;
+    sources.retain(|source| !source.ts.is_empty());
     let runs: Vec<Run<'_>> = sources.iter().map(Source::run).collect();
     let order = order::<BlockError>(&runs, |source| Ok(sources[source].identity(layout)))?;
     let ids: Vec<&Strings> = sources.iter().map(|source| &source.ids).collect();
@@ -80,17 +79,18 @@ pub fn settle(layout: &Layout, blocks: &[Block], range: TimeRange) -> Result<Set
 }
 
 impl Source {
+    /// Decodes a block's rows in `range`.
     fn read(block: &Block, range: TimeRange) -> Result<Source, BlockError> {
-        let mut ids = Some(block.ids()?);
-        let columns = block.all_columns(&mut ids)?;
-        let (ts, stamps) = (block.ts()?, block.stamps()?);
-        let before = |bound: Timestamp| ts.partition_point(|t| *t < bound.nanos());
-        let rows = before(range.from)..before(range.to);
-        Ok(Source { ts, rows, ids: ids.unwrap_or_default(), columns, stamps, distinct: block.header().distinct })
+        let ts = block.ts()?;
+        let rows = rows_in(&ts, range);
+        let mut ids = Some(block.ids(&rows)?);
+        let columns = block.all_columns(&rows, &mut ids)?;
+        let stamps = block.stamps(&rows)?;
+        Ok(Source { ts: ts[rows].to_vec(), ids: ids.unwrap_or_default(), columns, stamps, distinct: block.header().distinct })
     }
 
     fn run(&self) -> Run<'_> {
-        Run { ts: &self.ts, rows: self.rows.clone(), distinct: self.distinct }
+        Run { ts: &self.ts, distinct: self.distinct }
     }
 
     fn identity(&self, layout: &Layout) -> Identity<'_> {
