@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand};
 
 use crate::exit;
 use crate::report::OutputArgs;
+use crate::source::{Columns, Speed};
 pub(crate) use run::RunArgs;
 pub(crate) use values::{Rate, Reads};
 
@@ -38,6 +39,9 @@ Examples:
   Replay a file of events into namespace `flights`:
     braid-load replay flights.ndjson.gz
 
+  A CSV at ten times the speed it was recorded at:
+    braid-load replay trips.csv.gz --key-column zone --ts-column pickup --tags vendor,payment --speed 10x
+
   What a change did: both results, their ratios, and whether they may be compared:
     braid-load run --rate max --json > before.json
     braid-load compare before.json after.json
@@ -62,7 +66,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Streams a file of events, one JSON object a line, plain or gzip
+    /// Streams a file of events, JSON lines or CSV, plain or gzip, at its recorded speed or another
     #[command(after_help = after_help())]
     Replay(ReplayArgs),
     /// Makes events and reads, and sends them at a rate or as fast as it goes
@@ -121,10 +125,50 @@ pub(crate) struct ReplayArgs {
     /// Compress the requests
     #[arg(long)]
     pub(crate) gzip: bool,
+    /// How fast: max, recorded (by the events' times), or so many times as fast as recorded, such as 10x
+    #[arg(long, default_value = "max")]
+    pub(crate) speed: Speed,
+    /// Afterwards read everything back, as `run --verify` does; every event needs an id and a time of its
+    /// own, and the namespace must be empty. Keeps some 100 bytes and the name of each event
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// The file is CSV with a header [default: where its name ends in .csv or .csv.gz]
+    #[arg(long, help_heading = "CSV")]
+    pub(crate) csv: bool,
+    /// The column that holds keys
+    #[arg(long, value_name = "COLUMN", default_value = "key", help_heading = "CSV")]
+    pub(crate) key_column: String,
+    /// The key of all events, where no column has it
+    #[arg(long, value_name = "KEY", conflicts_with = "key_column", help_heading = "CSV")]
+    pub(crate) key: Option<String>,
+    /// The column that holds ids
+    #[arg(long, value_name = "COLUMN", default_value = "id", help_heading = "CSV")]
+    pub(crate) id_column: String,
+    /// The column that holds times: RFC 3339, or integer milliseconds
+    #[arg(long, value_name = "COLUMN", default_value = "ts", help_heading = "CSV")]
+    pub(crate) ts_column: String,
+    /// Columns that are tags; all others are fields
+    #[arg(long, value_name = "COLUMN,…", value_delimiter = ',', help_heading = "CSV")]
+    pub(crate) tags: Vec<String>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) client: ClientArgs,
+}
+
+impl ReplayArgs {
+    /// Which columns are what, if the file is CSV.
+    pub(crate) fn columns(&self) -> Option<Columns> {
+        let name = self.file.to_string_lossy();
+        let is_csv = self.csv || [".csv", ".csv.gz"].iter().any(|ending| name.ends_with(ending));
+        is_csv.then(|| Columns {
+            constant_key: self.key.clone(),
+            key: self.key_column.clone(),
+            id: self.id_column.clone(),
+            ts: self.ts_column.clone(),
+            tags: self.tags.clone(),
+        })
+    }
 }
 
 fn batch(text: &str) -> Result<usize, String> {

@@ -1,7 +1,5 @@
 //! Exit codes, in one place. 2 says that data is wrong and nothing else, so that a script can rely on it.
 
-use std::process::ExitCode;
-
 /// How the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -19,6 +17,27 @@ pub(crate) enum Exit {
     BrokenOff = 69,
 }
 
+/// Why nothing was sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NotStarted {
+    pub(crate) exit: Exit,
+    pub(crate) why: String,
+}
+
+impl From<String> for NotStarted {
+    /// What is wrong with a command line.
+    fn from(why: String) -> NotStarted {
+        NotStarted { exit: Exit::Usage, why }
+    }
+}
+
+impl NotStarted {
+    /// The server could not be asked what had to be known first.
+    pub(crate) fn unavailable(why: String) -> NotStarted {
+        NotStarted { exit: Exit::BrokenOff, why }
+    }
+}
+
 /// What `--help` says of it.
 pub(crate) const HELP: &str = "\
 Exit codes:
@@ -28,9 +47,3 @@ Exit codes:
   3   compare: the results are not of the same workload on the same machine
   64  wrong usage; nothing was sent
   69  broken off: the server refused a request, or could not be reached for as long as --retry-for";
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(exit as u8)
-    }
-}

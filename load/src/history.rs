@@ -4,9 +4,10 @@
 //! outcome is better known than the one before it raises the event's fate and never lowers it: an
 //! event that was stored once is stored, however its duplicates fared.
 
+use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::client::{Delivery, Failure};
+use crate::client::{Delivery, Failure, RowError};
 use crate::workload::{Portion, Workload};
 
 /// Most slots of a verified run: 2 GiB of history.
@@ -47,6 +48,21 @@ impl Pairs {
     }
 }
 
+/// What the end of a request says of its events, in order.
+pub(crate) fn fates_of(delivery: &Delivery) -> impl Iterator<Item = Fate> {
+    let refused = if delivery.doubtful { Fate::Unknown } else { Fate::Rejected };
+    let none: &[RowError] = &[];
+    let (fate, errors) = match &delivery.result {
+        Ok(answer) if answer.rejected == 0 => (Fate::Stored, none),
+        Ok(answer) if answer.rejected == answer.errors.len() as u64 => (Fate::Stored, &answer.errors[..]),
+        // It says how many, not which.
+        Ok(_) => (Fate::Unknown, none),
+        Err(Failure::Refused(_) | Failure::GaveUp { .. }) => (refused, none),
+    };
+    let rejected: HashSet<usize> = errors.iter().map(|row| row.index).collect();
+    (0..).map(move |index| if rejected.contains(&index) { refused } else { fate })
+}
+
 /// The fates of a run's events. Shared by its connections.
 #[derive(Debug, Default)]
 pub(crate) struct History {
@@ -60,19 +76,8 @@ impl History {
 
     /// Notes how the sending of a portion ended.
     pub(crate) fn note(&self, workload: &Workload, portion: Portion, delivery: &Delivery) {
-        let refused = if delivery.doubtful { Fate::Unknown } else { Fate::Rejected };
-        let (fate, answer) = match &delivery.result {
-            Ok(answer) if answer.rejected == 0 => (Fate::Stored, None),
-            Ok(answer) if answer.rejected == answer.errors.len() as u64 => (Fate::Stored, Some(answer)),
-            // It says how many, not which.
-            Ok(_) => (Fate::Unknown, None),
-            Err(Failure::Refused(_) | Failure::GaveUp { .. }) => (refused, None),
-        };
-        let mut rejected: Vec<u64> = answer.map(|answer| answer.errors.iter().map(|row| row.index as u64).collect()).unwrap_or_default();
-        rejected.sort_unstable();
         let fates = &mut *self.fates();
-        for slot in portion.slots() {
-            let fate = if rejected.binary_search(&(slot - portion.first)).is_ok() { refused } else { fate };
+        for (slot, fate) in portion.slots().zip(fates_of(delivery)) {
             let origin = workload.origin(slot);
             if fates.get(origin) < fate as u8 {
                 fates.set(origin, fate as u8);
@@ -96,7 +101,7 @@ mod tests {
 
     use tokio::time::Instant;
 
-    use crate::client::{Answer, RowError};
+    use crate::client::Answer;
     use crate::workload::{Choice, EventTimes, Keys, Shape, Share};
 
     use super::*;

@@ -74,7 +74,7 @@ fn obey(command: Command, words: &[OsString], matches: &ArgMatches, out: &mut dy
     };
     match outcome {
         Ok((outcome, report)) => finish(&outcome, report, out),
-        Err(usage) => failed(&usage, Exit::Usage),
+        Err(not_started) => failed(&not_started.why, not_started.exit),
     }
 }
 

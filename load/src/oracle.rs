@@ -1,10 +1,12 @@
 //! The oracle: what must stand in the server after a verified run, checked event by event.
 //!
 //! It shares no logic with the service: it parses answers itself, knows no placement, and knows of an
-//! event only what was sent. It is told of every event that a read found, in any order ([`Oracle::see`]),
+//! event only what was sent. It is told of every event that a read found, in any order ([`Judge::see`]),
 //! and says at the end what is wrong ([`Oracle::verdict`]). Two more bits an event are its memory.
+//! [`file`] does the same for a file that was replayed.
 
 pub(crate) mod event;
+pub(crate) mod file;
 pub(crate) mod keys;
 pub(crate) mod read_back;
 mod time;
@@ -39,6 +41,12 @@ pub(crate) struct Faults {
     pub(crate) named: Vec<Named>,
 }
 
+impl Named {
+    fn found(key: &str, found: &Found<'_>) -> Named {
+        Named { key: key.to_owned(), id: found.id.to_string(), ts: found.ts.to_string() }
+    }
+}
+
 impl Faults {
     fn add(&mut self, name: impl FnOnce() -> Named) {
         self.count += 1;
@@ -58,6 +66,8 @@ pub(crate) struct Verdict {
     /// Of these, with an unknown outcome: found, and not found. Either is right.
     pub(crate) unknown_found: u64,
     pub(crate) unknown_absent: u64,
+    /// Of these, sent with several contents, so that only their presence was checked.
+    pub(crate) not_compared: u64,
     /// Events that were read back.
     pub(crate) found: u64,
     /// Acknowledged and not there.
@@ -89,6 +99,14 @@ impl Verdict {
     }
 }
 
+/// Is told what a read found.
+pub(crate) trait Judge: Send + 'static {
+    /// An event was found under `key`.
+    fn see(&mut self, key: &str, found: &Found<'_>);
+    /// An event was found that does not come after the one before it.
+    fn out_of_order(&mut self, key: &str, found: &Found<'_>);
+}
+
 /// Knows what was sent and what was found so far.
 pub(crate) struct Oracle {
     workload: Arc<Workload>,
@@ -96,7 +114,7 @@ pub(crate) struct Oracle {
     slots: u64,
     /// Line protocol carries the id as a tag, which stays one.
     id_is_a_tag: bool,
-    /// How often each event was found: 0, 1, 2 for more.
+    /// Whether each event was found.
     found: Pairs,
     verdict: Verdict,
 }
@@ -106,28 +124,6 @@ impl Oracle {
     pub(crate) fn new(workload: Arc<Workload>, history: Arc<History>, slots: u64, format: Format) -> Oracle {
         let id_is_a_tag = format == Format::Line;
         Oracle { workload, history, slots, id_is_a_tag, found: Pairs::default(), verdict: Verdict::default() }
-    }
-
-    /// An event was found under `key`.
-    pub(crate) fn see(&mut self, key: &str, found: &Found<'_>) {
-        self.verdict.found += 1;
-        let name = || Named { key: key.to_owned(), id: found.id.to_string(), ts: found.ts.to_string() };
-        let Some(event) = self.sent(key, found) else { return self.verdict.invented.add(name) };
-        match self.found.get(event.slot) {
-            0 => self.found.set(event.slot, 1),
-            _ => {
-                self.found.set(event.slot, 2);
-                self.verdict.doubled.add(name);
-            }
-        }
-        if !self.is_as_sent(&event, found) {
-            self.verdict.altered.add(name);
-        }
-    }
-
-    /// An event was found that does not come after the one before it.
-    pub(crate) fn out_of_order(&mut self, key: &str, found: &Found<'_>) {
-        self.verdict.disordered.add(|| Named { key: key.to_owned(), id: found.id.to_string(), ts: found.ts.to_string() });
     }
 
     /// The event of this identity that may be there.
@@ -176,6 +172,25 @@ impl Oracle {
             }
         }
         self.verdict
+    }
+}
+
+impl Judge for Oracle {
+    fn see(&mut self, key: &str, found: &Found<'_>) {
+        self.verdict.found += 1;
+        let name = || Named::found(key, found);
+        let Some(event) = self.sent(key, found) else { return self.verdict.invented.add(name) };
+        match self.found.get(event.slot) {
+            0 => self.found.set(event.slot, 1),
+            _ => self.verdict.doubled.add(name),
+        }
+        if !self.is_as_sent(&event, found) {
+            self.verdict.altered.add(name);
+        }
+    }
+
+    fn out_of_order(&mut self, key: &str, found: &Found<'_>) {
+        self.verdict.disordered.add(|| Named::found(key, found));
     }
 }
 

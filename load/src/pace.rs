@@ -154,13 +154,7 @@ impl Pace {
 
     /// Waits until a request is due.
     pub(crate) async fn wait(&self, due: Instant) {
-        let awake = self.plan.awake;
-        if due.saturating_duration_since(Instant::now()) > awake {
-            tokio::time::sleep_until(due - awake).await;
-        }
-        while Instant::now() < due {
-            tokio::task::yield_now().await;
-        }
+        wait(due, self.plan.awake).await;
     }
 
     /// Events due by now that no connection took; 0 in a closed loop.
@@ -184,6 +178,16 @@ impl Pace {
     /// Nothing more is to be sent.
     pub(crate) fn close(&self) {
         self.dealt().closed = true;
+    }
+}
+
+/// Waits until `due`, the last bit awake.
+pub(crate) async fn wait(due: Instant, awake: Duration) {
+    if due.saturating_duration_since(Instant::now()) > awake {
+        tokio::time::sleep_until(due - awake).await;
+    }
+    while Instant::now() < due {
+        tokio::task::yield_now().await;
     }
 }
 

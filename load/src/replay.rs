@@ -1,4 +1,5 @@
-//! `replay`: one thread reads and cuts the file, several connections send what it cut.
+//! `replay`: one thread reads and cuts the file, several connections send what it cut, at once or when
+//! it is due. Latency counts from when a batch was due, as in a run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,29 +11,40 @@ use tokio::time::Instant;
 
 use crate::args::ReplayArgs;
 use crate::client::{Braid, Connection, Encoding, Endpoint, Format, Target};
+use crate::exit::NotStarted;
 use crate::lane;
+use crate::oracle::file::FileHistory;
+use crate::pace::{self, TIMER_GRAIN};
 use crate::progress::{self, Track};
 use crate::record::{Kind, Recorder};
 use crate::report::{About, Outcome, Report, Stop};
 use crate::source::{Batch, Source};
+use crate::verify;
 
-/// Sends the file. The error is one of usage: nothing was sent.
-pub(crate) async fn replay(about: About, args: ReplayArgs) -> Result<(Outcome, Report), String> {
+/// Sends the file. The error says why nothing was sent.
+pub(crate) async fn replay(about: About, args: ReplayArgs) -> Result<(Outcome, Report), NotStarted> {
     let namespace = namespace(&args)?;
     let client = &args.client;
     let encoding = if args.gzip { Encoding::Gzip } else { Encoding::None };
     let endpoint = Arc::new(Endpoint::new(&client.url, client.timeout.duration(), client.retry_for.duration())?);
-    let target = Arc::new(Braid::new(namespace, Format::Ndjson, encoding)?);
-    let source = Source::open(&args.file).map_err(|error| format!("{}: {error}", args.file.display()))?;
+    let target = Arc::new(Braid::new(namespace.clone(), Format::Ndjson, encoding)?);
+    let source = Source::open(&args.file, args.columns(), args.speed).map_err(|error| format!("{}: {error}", args.file.display()))?;
+
+    if args.verify {
+        verify::before_replay(&endpoint, &namespace).await?;
+    }
+    let history = args.verify.then(|| Arc::new(FileHistory::default()));
 
     let track = Track { done: Arc::clone(&source.taken), whole: source.length };
     let (report, mut observers) = about.open(None)?;
     observers.push(progress::tracked(track));
-    let recorder = Recorder::new(Instant::now(), Duration::ZERO, observers);
+    let began = Instant::now();
+    let recorder = Recorder::new(began, Duration::ZERO, observers);
     // A batch in hand and one ready for each connection bound the memory.
     let (ready, batches) = mpsc::channel(usize::from(args.connections));
     let reader = tokio::task::spawn_blocking(move || source.feed(args.batch, &ready));
-    let sender = Arc::new(Sender { target, encoding, batches: Mutex::new(batches), recorder: recorder.clone() });
+    let sender =
+        Arc::new(Sender { began, target, encoding, batches: Mutex::new(batches), recorder: recorder.clone(), history: history.clone() });
     let mut senders = JoinSet::new();
     for _ in 0..args.connections {
         senders.spawn(Arc::clone(&sender).send(Connection::new(Arc::clone(&endpoint))));
@@ -44,16 +56,23 @@ pub(crate) async fn replay(about: About, args: ReplayArgs) -> Result<(Outcome, R
     }
     ticker.abort();
     let read = reader.await.map_err(Stop::from).and_then(|read| read.map_err(Stop::from));
-    let outcome = Outcome { record: recorder.finish(Instant::now()), failure: failure.or(read.err()), verification: None };
-    Ok((outcome, report))
+    let record = recorder.finish(Instant::now());
+    drop(sender);
+    let verification = match history.and_then(Arc::into_inner) {
+        Some(history) => Some(verify::after_replay(endpoint, namespace, args.connections, history).await),
+        None => None,
+    };
+    Ok((Outcome { record, failure: failure.or(read.err()), verification }, report))
 }
 
 /// What the connections share.
 struct Sender {
+    began: Instant,
     target: Arc<Braid>,
     encoding: Encoding,
     batches: Mutex<mpsc::Receiver<Batch>>,
     recorder: Recorder,
+    history: Option<Arc<FileHistory>>,
 }
 
 impl Sender {
@@ -70,14 +89,22 @@ impl Sender {
 
     async fn send_one(&self, connection: &mut Connection, batch: Batch) -> Result<(), Stop> {
         let events = batch.lines.len() as u64;
-        let encoding = self.encoding;
+        let (encoding, plain) = (self.encoding, batch.body.clone());
         let body = match encoding {
             Encoding::None => batch.body,
             _ => tokio::task::spawn_blocking(move || encoding.pack(batch.body)).await?,
         };
+        let due = batch.due.and_then(|due| self.began.checked_add(due));
+        if let Some(due) = due {
+            pace::wait(due, TIMER_GRAIN).await;
+        }
         let call = self.target.write().carrying(body);
         let delivery = connection.deliver(&call, |status, body| self.target.judge_write(status, body, events)).await;
-        self.recorder.sample(&lane::sample(Kind::Write, None, events, &delivery));
+        self.recorder.sample(&lane::sample(Kind::Write, due, events, &delivery));
+        if let Some(history) = &self.history {
+            let noted = history.note(&plain, &delivery);
+            noted.map_err(|index| Stop::NoIdentity(batch.lines.get(index).copied().unwrap_or_default()))?;
+        }
         for error in delivery.result?.errors {
             let line = batch.lines.get(error.index).copied();
             self.recorder.refused(error, line);

@@ -39,6 +39,8 @@ pub(crate) enum Stop {
     Request(#[from] Failure),
     #[error("the file can't be read: {0}")]
     Source(#[from] SourceError),
+    #[error("line {0} has no key, id and ts of its own, which --verify needs")]
+    NoIdentity(u64),
     #[error("a task of the generator failed: {0}")]
     Task(#[from] tokio::task::JoinError),
 }

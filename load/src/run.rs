@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use crate::args::{Rate, Reads, RunArgs};
 use crate::client::{Connection, Endpoint, Failure, Link, ServerKind, Target, target};
+use crate::exit::NotStarted;
 use crate::history::SLOTS_MAX;
 use crate::lane::{self, Lane};
 use crate::pace::{Pace, Plan, TIMER_GRAIN};
@@ -17,8 +18,8 @@ use crate::report::{About, Outcome, Report, Stop};
 use crate::verify::Verify;
 use crate::workload::{EventTimes, Share, Workload};
 
-/// Writes and reads until the time or the events are used up. The error is one of usage: nothing was sent.
-pub(crate) async fn run(about: About, args: RunArgs) -> Result<(Outcome, Report), String> {
+/// Writes and reads until the time or the events are used up. The error says why nothing was sent.
+pub(crate) async fn run(about: About, args: RunArgs) -> Result<(Outcome, Report), NotStarted> {
     let client = &args.client;
     let endpoint = Arc::new(Endpoint::new(&client.url, client.timeout.duration(), client.retry_for.duration())?);
     let target: Arc<dyn Target> = target(args.target, &args.namespace, args.format, args.encoding)?.into();
@@ -26,7 +27,7 @@ pub(crate) async fn run(about: About, args: RunArgs) -> Result<(Outcome, Report)
     let workload = workload(&args, seed);
     let verify = match args.verify {
         true if args.target != ServerKind::Braid => {
-            return Err("--verify reads back by Braid's own API: a peer can't be verified".to_owned());
+            return Err("--verify reads back by Braid's own API: a peer can't be verified".to_owned().into());
         }
         true => Some(
             Verify::before(Arc::clone(&endpoint), args.namespace.clone(), Arc::clone(&workload), target.format(), args.connections).await?,
@@ -37,7 +38,7 @@ pub(crate) async fn run(about: About, args: RunArgs) -> Result<(Outcome, Report)
 
     let (report, mut observers) = about.open(Some(seed))?;
     observers.push(progress::observer(args.events));
-    prepare(&endpoint, &*target).await?;
+    prepare(&endpoint, &*target).await.map_err(NotStarted::unavailable)?;
 
     let began = Instant::now();
     let writes = Arc::new(Pace::new(write_plan(&args, seed), began));
@@ -75,7 +76,10 @@ pub(crate) async fn run(about: About, args: RunArgs) -> Result<(Outcome, Report)
     recorder.skipped(writes.skipped());
     let record = recorder.finish(Instant::now());
     let verification = match verify {
-        Some(verify) => Some(verify.after(writes.slots()).await),
+        Some(verify) => Some(tokio::select! {
+            verification = verify.after(writes.slots()) => verification,
+            Ok(()) = tokio::signal::ctrl_c() => Err("interrupted".to_owned()),
+        }),
         None => None,
     };
     Ok((Outcome { record, failure, verification }, report))
@@ -93,12 +97,17 @@ async fn prepare(endpoint: &Arc<Endpoint>, target: &dyn Target) -> Result<(), St
 
 /// Waits for all connections; a failure, or an interrupt, ends the run for all of them. The first failure stands.
 async fn gather(mut drivers: JoinSet<Option<Failure>>, paces: &[Arc<Pace>]) -> Option<Stop> {
-    let mut first = None;
+    let (mut first, mut interrupted) = (None, false);
     let close = || paces.iter().for_each(|pace| pace.close());
     loop {
         let done = tokio::select! {
             done = drivers.join_next() => done,
             Ok(()) = tokio::signal::ctrl_c() => {
+                // The first one lets what is under way be answered, the second does not.
+                if interrupted {
+                    drivers.abort_all();
+                }
+                interrupted = true;
                 close();
                 continue;
             }

@@ -1,14 +1,16 @@
 //! A verified run: look before, note while it writes, read everything back after.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use braid_shared::model::Namespace;
 use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::client::{Connection, Endpoint, Format};
+use crate::exit::NotStarted;
 use crate::history::History;
+use crate::oracle::file::FileHistory;
 use crate::oracle::read_back::ReadBack;
 use crate::oracle::{self, Oracle, keys};
 use crate::workload::Workload;
@@ -20,7 +22,7 @@ pub(crate) struct Verify {
     format: Format,
     connections: u16,
     workload: Arc<Workload>,
-    old: std::collections::BTreeSet<String>,
+    old: BTreeSet<String>,
     pub(crate) history: Arc<History>,
 }
 
@@ -34,14 +36,14 @@ pub(crate) struct Verification {
 }
 
 impl Verify {
-    /// Before the run: nothing may stand where it will write. The error is one of usage.
+    /// Before the run: nothing may stand where it will write.
     pub(crate) async fn before(
         endpoint: Arc<Endpoint>,
         namespace: Namespace,
         workload: Arc<Workload>,
         format: Format,
         connections: u16,
-    ) -> Result<Verify, String> {
+    ) -> Result<Verify, NotStarted> {
         let mut connection = Connection::new(Arc::clone(&endpoint));
         let old = keys::before(&mut connection, &namespace, &workload).await?;
         Ok(Verify { endpoint, namespace, format, connections, workload, old, history: Arc::default() })
@@ -51,7 +53,7 @@ impl Verify {
     pub(crate) async fn after(self, slots: u64) -> Result<Verification, String> {
         let began = Instant::now();
         let mut connection = Connection::new(Arc::clone(&self.endpoint));
-        let mut keys = keys::listed(&mut connection, &self.namespace, &self.workload).await?;
+        let mut keys = keys::listed(&mut connection, &self.namespace, self.workload.keys.prefix()).await?;
         // Of the keys that were there before only those are read that the run may have written to.
         keys.retain(|key| !self.old.contains(key));
         keys.extend(keys::used(&self.workload, slots));
@@ -65,6 +67,31 @@ impl Verify {
         };
         let oracle = Oracle::new(self.workload, self.history, slots, self.format);
         let verdict = read_back.run(oracle).await?.verdict();
-        Ok(Verification { verdict, seconds: Duration::as_secs_f64(&began.elapsed()) })
+        Ok(Verification { verdict, seconds: began.elapsed().as_secs_f64() })
     }
+}
+
+/// Before a replay: its namespace must be empty.
+pub(crate) async fn before_replay(endpoint: &Arc<Endpoint>, namespace: &Namespace) -> Result<(), NotStarted> {
+    let mut connection = Connection::new(Arc::clone(endpoint));
+    match keys::listed(&mut connection, namespace, "").await.map_err(NotStarted::unavailable)?.first() {
+        None => Ok(()),
+        Some(key) => Err(format!("namespace {namespace} already holds key {key}; a verified replay needs a --namespace of its own").into()),
+    }
+}
+
+/// After a replay: reads everything back.
+pub(crate) async fn after_replay(
+    endpoint: Arc<Endpoint>,
+    namespace: Namespace,
+    connections: u16,
+    history: FileHistory,
+) -> Result<Verification, String> {
+    let began = Instant::now();
+    let oracle = history.into_oracle();
+    let mut keys = keys::listed(&mut Connection::new(Arc::clone(&endpoint)), &namespace, "").await?;
+    keys.extend(oracle.keys());
+    let read_back = ReadBack { endpoint, namespace, keys, old: BTreeSet::new(), earliest: 0, connections };
+    let verdict = read_back.run(oracle).await?.verdict();
+    Ok(Verification { verdict, seconds: began.elapsed().as_secs_f64() })
 }

@@ -17,9 +17,12 @@ fn wrong_usage_ends_with_64_and_says_why_on_standard_error() {
 
 #[test]
 fn a_server_that_is_not_there_ends_with_69() {
-    let output = braid_load(&["run", "--url", "http://127.0.0.1:1", "--retry-for", "1ms", "--events", "10"]);
-    assert_eq!(output.status.code(), Some(69), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot connect"), "{output:?}");
+    for more in [&[][..], &["--verify"]] {
+        let words = ["run", "--url", "http://127.0.0.1:1", "--retry-for", "1ms", "--events", "10"];
+        let output = braid_load(&[&words[..], more].concat());
+        assert_eq!(output.status.code(), Some(69), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("cannot connect"), "{output:?}");
+    }
 }
 
 #[test]

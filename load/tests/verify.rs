@@ -113,3 +113,34 @@ fn a_key_that_already_holds_events_of_the_time_is_refused_before_anything_is_sen
     assert!(String::from_utf8_lossy(&output.stderr).contains("already holds events"), "{output:?}");
     assert_eq!(double.state.lock().unwrap().acknowledged, 1_000);
 }
+
+/// A file of events in a directory of its own.
+fn file(lines: usize) -> (tempfile::TempDir, std::path::PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file.ndjson");
+    let line = |n: usize| {
+        format!("{{\"key\":\"k{}\",\"id\":\"e{n}\",\"ts\":{},\"fields\":{{\"qty\":{n}}},\"tags\":{{}}}}\n", n % 3, 1_700_000_000_000 + n)
+    };
+    std::fs::write(&path, (0..lines).map(line).collect::<String>()).unwrap();
+    (dir, path)
+}
+
+fn replay(double: &Double, path: &std::path::Path, more: &[&str]) -> Output {
+    let words = ["replay", path.to_str().unwrap(), "--url", &double.url(), "--verify", "--json", "--batch", "100"];
+    Command::new(env!("CARGO_BIN_EXE_braid-load")).args(words).args(more).output().unwrap()
+}
+
+#[test]
+fn a_replayed_file_is_verified_and_what_is_lost_of_it_is_named() {
+    let (_dir, path) = file(2_500);
+    for (lie, fault) in [(Lie::Lose(1_000), "lost"), (Lie::Double(1_000), "doubled"), (Lie::Alter(1_000), "altered")] {
+        let double = Double::start(lie);
+        let output = replay(&double, &path, &[]);
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((output.status.code(), &json["verify"][fault]["count"]), (Some(2), &2.into()), "{fault}: {json}");
+        assert_eq!(named(&json["verify"], fault), lied(&double));
+    }
+    let right = Double::start(Lie::None);
+    assert_eq!(replay(&right, &path, &["--speed", "100x"]).status.code(), Some(0));
+    assert_eq!(replay(&right, &path, &[]).status.code(), Some(64), "the namespace is no longer empty");
+}

@@ -17,6 +17,7 @@ mod group_commit;
 mod http;
 mod layout;
 mod ledger;
+mod load;
 mod model;
 mod read;
 mod server;

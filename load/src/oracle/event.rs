@@ -29,6 +29,11 @@ pub(crate) struct Found<'a> {
 pub(crate) struct Fields(BTreeMap<String, Value>);
 
 impl Fields {
+    /// By rising name.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.0.iter()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

@@ -6,6 +6,7 @@ use braid_shared::model::Namespace;
 use serde::Deserialize;
 
 use crate::client::{Call, Connection, Verdict, encode};
+use crate::exit::NotStarted;
 use crate::workload::Workload;
 
 /// Keys of a page.
@@ -35,10 +36,10 @@ struct Listed {
     next: Option<String>,
 }
 
-/// Keys of the namespace that begin as the workload's do.
-pub(crate) async fn listed(connection: &mut Connection, namespace: &Namespace, workload: &Workload) -> Result<BTreeSet<String>, String> {
+/// Keys of the namespace that begin with `prefix`.
+pub(crate) async fn listed(connection: &mut Connection, namespace: &Namespace, prefix: &str) -> Result<BTreeSet<String>, String> {
     let (mut all, mut cursor) = (BTreeSet::new(), String::new());
-    let prefix = encode(workload.keys.prefix());
+    let prefix = encode(prefix);
     loop {
         let page: Listed = get(connection, &format!("/v1/{namespace}/keys?prefix={prefix}&limit={PAGE}{cursor}")).await?;
         all.extend(page.keys);
@@ -56,16 +57,21 @@ struct Page {
 
 /// Makes sure that nothing stands where the run will write, so that what stands there afterwards is
 /// the run's. Gives the keys that were there; of these only what is not before the run's earliest event is read.
-pub(crate) async fn before(connection: &mut Connection, namespace: &Namespace, workload: &Workload) -> Result<BTreeSet<String>, String> {
-    let old = listed(connection, namespace, workload).await?;
+pub(crate) async fn before(
+    connection: &mut Connection,
+    namespace: &Namespace,
+    workload: &Workload,
+) -> Result<BTreeSet<String>, NotStarted> {
+    let old = listed(connection, namespace, workload.keys.prefix()).await.map_err(NotStarted::unavailable)?;
     for key in &old {
         let path = format!("/v1/{namespace}/events?key={}&from={}&limit=1", encode(key), workload.earliest());
-        let page: Page = get(connection, &path).await?;
+        let page: Page = get(connection, &path).await.map_err(NotStarted::unavailable)?;
         if !page.events.is_empty() {
             return Err(format!(
                 "key {key} of namespace {namespace} already holds events of the time that the run writes to; \
                  a verified run needs --key, --namespace or --start of its own"
-            ));
+            )
+            .into());
         }
     }
     Ok(old)

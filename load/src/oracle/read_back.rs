@@ -12,7 +12,7 @@ use serde::Deserialize;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::Oracle;
+use super::Judge;
 use super::event::Found;
 use crate::client::{Broken, Call, Connection, Endpoint, encode};
 
@@ -31,7 +31,7 @@ pub(crate) struct ReadBack {
 
 impl ReadBack {
     /// Reads every key over several connections. The error says why it could not be read whole.
-    pub(crate) async fn run(self, oracle: Oracle) -> Result<Oracle, String> {
+    pub(crate) async fn run<J: Judge>(self, oracle: J) -> Result<J, String> {
         let connections = self.connections;
         let queue = Arc::new(Mutex::new(self.keys.iter().cloned().collect::<VecDeque<_>>()));
         let (read_back, oracle) = (Arc::new(self), Arc::new(Mutex::new(oracle)));
@@ -53,7 +53,7 @@ impl ReadBack {
         Ok(oracle.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    async fn key(&self, connection: &mut Connection, key: &str, oracle: &Mutex<Oracle>) -> Result<(), String> {
+    async fn key<J: Judge>(&self, connection: &mut Connection, key: &str, oracle: &Mutex<J>) -> Result<(), String> {
         let mut progress = Instant::now();
         let mut pass = Pass { key, oracle, last: None, resumed: false, given: 0, end: None };
         loop {
@@ -100,9 +100,9 @@ struct Place {
 }
 
 /// One try to read a key.
-struct Pass<'a> {
+struct Pass<'a, J> {
     key: &'a str,
-    oracle: &'a Mutex<Oracle>,
+    oracle: &'a Mutex<J>,
     last: Option<Place>,
     /// Whether events up to `last` came with an earlier try.
     resumed: bool,
@@ -111,7 +111,7 @@ struct Pass<'a> {
     end: Option<Result<(), String>>,
 }
 
-impl Pass<'_> {
+impl<J: Judge> Pass<'_, J> {
     fn line(&mut self, line: &[u8]) {
         if let Some(Err(_)) = self.end {
             return;

@@ -1,0 +1,103 @@
+//! The load generator against the real binary: what it verifies must hold, through `kill -9` too.
+
+use serde_json::{Value, json};
+
+use crate::server::{End, Server, until};
+
+/// Runs `braid-load` to its end; its exit code and what it printed.
+fn braid_load(server: &Server, more: &[&str]) -> (u8, Value) {
+    let words = ["braid-load", "run", "--url", &server.url(), "--json", "--verify", "--connections", "4", "--seed", "11"];
+    let mut out = Vec::new();
+    let code = braid_load::main(words.iter().chain(more).map(Into::into), &mut out);
+    (code, serde_json::from_slice(&out).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&out))))
+}
+
+fn is_clean(code: u8, said: &Value) {
+    for fault in ["lost", "invented", "doubled", "altered", "disordered"] {
+        assert_eq!(said["verify"][fault], json!({"count": 0, "named": []}), "{fault}: {said}");
+    }
+    assert_eq!(code, 0, "{said}");
+}
+
+#[test]
+fn after_kill_9_in_a_verified_run_nothing_is_lost_invented_or_doubled() {
+    let mut server = Server::start();
+    let running = {
+        let url = server.url();
+        std::thread::spawn(move || {
+            let words = ["braid-load", "run", "--url", &url, "--json", "--verify", "--rate", "max", "--events", "300000"];
+            let workload = ["--keys", "40", "--zipf", "1", "--duplicates", "2%", "--late", "5%:2h", "--seed", "11", "--retry-for", "120s"];
+            let mut out = Vec::new();
+            let code = braid_load::main(words.iter().chain(&workload).map(Into::into), &mut out);
+            (code, serde_json::from_slice::<Value>(&out).expect("a summary"))
+        })
+    };
+    for _ in 0..2 {
+        until("part of the run is committed", || server.client().metric("braid_commit_events_total") > 20_000.0);
+        assert!(!running.is_finished(), "the run was over before the kill");
+        server.restart(End::Kill);
+    }
+    let (code, said) = running.join().expect("it does not panic");
+    is_clean(code, &said);
+    assert!(said["retries"].as_u64() > Some(0), "the kill was noticed: {said}");
+    assert_eq!(said["stored"], 300_000, "{said}");
+}
+
+#[test]
+fn what_is_sent_in_any_format_is_found_as_it_was_sent() {
+    let server = Server::start();
+    for (namespace, more) in [
+        ("ndjson", &["--format", "ndjson", "--encoding", "zstd"][..]),
+        ("json", &["--format", "json", "--encoding", "gzip", "--event-bytes", "400"]),
+        ("lines", &["--format", "line", "--keys", "7", "--event-bytes", "200"]),
+        ("daily", &["--daily", "--late", "40%:3d"]),
+        ("paced", &["--rate", "5k..20k/1s", "--reads", "20%", "--read", "dashboard"]),
+    ] {
+        let common = ["--namespace", namespace, "--duplicates", "3%", "--out-of-order", "10%"];
+        let rate: &[&str] = if namespace == "paced" { &[] } else { &["--rate", "max", "--events", "20000"] };
+        let (code, said) = braid_load(&server, &[&common[..], rate, more].concat());
+        is_clean(code, &said);
+        assert!(said["verify"]["found"].as_u64() > Some(10_000), "{namespace}: {said}");
+    }
+}
+
+#[test]
+fn reads_are_answered_beside_the_writes() {
+    let server = Server::start();
+    let more = ["--rate", "5k/1s", "--reads", "max", "--read", "dashboard", "--read-connections", "1"];
+    let (code, said) = braid_load(&server, &more);
+    for kind in ["read:last", "read:range", "read:point"] {
+        assert!(said["reads"][kind]["requests"].as_u64() > Some(0), "{kind}: {said}");
+    }
+    is_clean(code, &said);
+}
+
+#[test]
+fn a_file_that_is_replayed_is_verified() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("mixed.ndjson");
+    let line = |n: usize| {
+        let other = [json!(n), json!(n as f64), json!(n % 2 == 0), json!(format!("text {n}")), json!(u64::MAX)][n % 5].clone();
+        let ts = if n % 2 == 0 { json!(1_700_000_000_000_u64 + n as u64) } else { json!(format!("2023-11-14T23:13:20.{n:06}+01:00")) };
+        // Every tenth event is sent twice, the second time with one field more.
+        let again = json!({"key": "again", "id": format!("a{}", n / 10), "ts": 1, "fields": {format!("f{}", n % 2): n}});
+        let event = json!({"key": format!("k{}", n % 7), "id": format!("e{n}"), "ts": ts, "fields": {"other": other}, "tags": {"t": "x"}});
+        if n % 10 < 2 { format!("{again}\n") } else { format!("{event}\n") }
+    };
+    std::fs::write(&path, (0..3_000).map(line).collect::<String>()).expect("a file");
+    let csv = dir.path().join("trips.csv");
+    std::fs::write(&csv, "zone,id,at,price,paid,city\nA,1,2023-11-14T22:13:20Z,1.5,true,Ulm\nB,2,1700000000000,7,false,\"a,b\"\n")
+        .expect("a file");
+    for (file, more, distinct) in [
+        (path, &["--gzip", "--batch", "100"][..], 2_700),
+        (csv, &["--key-column", "zone", "--ts-column", "at", "--tags", "city", "--speed", "recorded"], 2),
+    ] {
+        let words = ["braid-load", "replay", file.to_str().expect("a path"), "--url", &server.url(), "--json", "--verify"];
+        let mut out = Vec::new();
+        let code = braid_load::main(words.iter().chain(more).map(Into::into), &mut out);
+        let said: Value = serde_json::from_slice(&out).expect("a summary");
+        is_clean(code, &said);
+        assert_eq!((&said["verify"]["acknowledged"], &said["verify"]["found"]), (&json!(distinct), &json!(distinct)), "{said}");
+    }
+}
