@@ -54,9 +54,10 @@ impl Components {
 
         let mut background = JoinSet::new();
         background.spawn(catalog.clone().keep_fresh(settings.refresh));
-        if settings.compaction && tier != Tier::Query {
+        if settings.compacts() && tier != Tier::Query {
+            let options = CompactionOptions { grace: catalog.view().shared.grace.duration(), ..CompactionOptions::default() };
             let layouts = layouts(catalog.clone());
-            background.spawn(Compactor::new(store.clone(), layouts, clock.clone(), CompactionOptions::default(), &registry)?.run());
+            background.spawn(Compactor::new(store.clone(), layouts, clock.clone(), options, &registry)?.run());
         }
         if settings.archive && tier != Tier::Query {
             let (store, catalog, clock) = (store.clone(), catalog.clone(), clock.clone());

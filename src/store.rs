@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use braid_shared::store::Store;
 use braid_shared::store::cql::{self, CqlStore};
+use braid_shared::store::dynamodb::{self, DynamoOptions, DynamoStore};
 use braid_shared::store::embedded::{EmbeddedOptions, EmbeddedStore};
 use braid_shared::store::memory::MemoryStore;
 use prometheus::Registry;
 
-use crate::settings::{Settings, StoreKind};
+use crate::settings::{DynamoSettings, Settings, StoreKind};
 
 /// Lets go of what a store holds; blocks.
 pub(crate) type Closer = Arc<dyn Fn() + Send + Sync>;
@@ -33,6 +34,7 @@ pub(crate) async fn open(settings: &Settings, registry: &Registry) -> Result<Ope
             Ok(Opened { store: store.clone(), closer: Some(Arc::new(move || store.close())) })
         }
         StoreKind::Cql => Ok(Opened { store: CqlStore::open(&settings.cql.options).await?, closer: None }),
+        StoreKind::DynamoDb => Ok(Opened { store: DynamoStore::open(dynamo_options(&settings.dynamodb, registry)).await?, closer: None }),
     }
 }
 
@@ -53,5 +55,21 @@ pub(crate) async fn init(settings: &Settings) -> Result<String, Box<dyn Error>> 
             cql::init(&cql.options, &cql.tables).await?;
             Ok(format!("keyspace {} on {} is ready", cql.options.keyspace, cql.options.nodes.join(", ")))
         }
+        StoreKind::DynamoDb => {
+            let options = dynamo_options(&settings.dynamodb, &Registry::new());
+            let done = dynamodb::init(&options, &settings.dynamodb.new_table).await?;
+            let done = if done.is_empty() { "nothing was to be done".to_owned() } else { done.join(", ") };
+            Ok(format!("the dynamodb table {} is ready: {done}", options.table))
+        }
+    }
+}
+
+fn dynamo_options(settings: &DynamoSettings, registry: &Registry) -> DynamoOptions {
+    DynamoOptions {
+        table: settings.table.clone(),
+        endpoint: settings.endpoint.clone(),
+        ttl: settings.ttl,
+        registry: registry.clone(),
+        ..DynamoOptions::default()
     }
 }

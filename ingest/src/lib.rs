@@ -69,7 +69,7 @@ impl Ingest {
     ) -> Arc<Ingest> {
         let metrics = Arc::new(Metrics::new(registry).expect("metric names are distinct and registered once"));
         let heat = Arc::new(Tracker::default());
-        let bytes_max = settings.block_bytes_max;
+        let bytes_max = settings.block_bytes_max.min(store.block_bytes_max());
         let flusher = Flusher::new(store.clone(), catalog.clone(), clock.clone(), metrics.clone(), heat.clone(), bytes_max);
         Arc::new(Ingest {
             inflight: Inflight::new(&settings, metrics.inflight_bytes.clone()),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use braid_shared::model::TimeRange;
 use braid_shared::partition::Partition;
-use braid_shared::store::{PageToken, Scan, ScanPage, Store, StoredBlock};
+use braid_shared::store::{Consistency, PageToken, Scan, ScanPage, Store, StoredBlock};
 use tokio::time::timeout;
 
 use crate::error::QueryError;
@@ -40,6 +40,7 @@ pub async fn fan_out(
     store: &dyn Store,
     planned: &[Planned],
     range: TimeRange,
+    consistency: Consistency,
     bytes_max: usize,
     page_deadline: Duration,
 ) -> Result<FanOut, QueryError> {
@@ -48,7 +49,7 @@ pub async fn fan_out(
     if partitions.is_empty() {
         return Ok(FanOut::Whole(answered));
     }
-    let scan = Scan { partitions, range };
+    let scan = Scan { partitions, range, consistency };
     let mut token = None;
     loop {
         let page = timeout(page_deadline, store.scan(&scan, token))

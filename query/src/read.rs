@@ -12,7 +12,7 @@ use braid_shared::clock::Mark;
 use braid_shared::limits::ANSWER_ROWS_MAX;
 use braid_shared::model::{Namespace, TimeRange, Timestamp};
 use braid_shared::promise::{answerable, covers};
-use braid_shared::store::{Day, End, Enough, Scan};
+use braid_shared::store::{Consistency, Day, End, Enough, Scan};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use crate::Query;
@@ -133,6 +133,12 @@ pub fn epochs(settled: &Settled, key: &str) -> Vec<Arc<Epoch>> {
         .collect()
 }
 
+/// What reads of a namespace must show here.
+fn consistency(query: &Query, settled: &Settled) -> Consistency {
+    let eventual = settled.namespace.policy.eventual_reads && query.store.reads_eventually();
+    if eventual { Consistency::Eventual } else { Consistency::Strong }
+}
+
 /// The keys a target names.
 async fn keys(query: &Query, asked: &Asked) -> Result<Vec<Arc<str>>, QueryError> {
     let prefix = match &asked.target {
@@ -177,7 +183,7 @@ impl Reader {
         let keys = keys(&query, &asked).await?;
         let plans = plan(&query, &asked, &settled, &keys).await?;
         let walk = Walk::new(plans, settled.range, asked.order, width);
-        let tally = Tally::new(&asked, &settled);
+        let tally = Tally::new(&asked, &settled, consistency(&query, &settled));
         let budget = query.settings.stretch_bytes;
         Ok(Reader { query, asked, settled, keys, walk, began: Some(began), budget, halvings: 0, narrowed: false, replanned: false, tally })
     }
@@ -290,7 +296,7 @@ impl Reader {
         }
         let partitions = planned.iter().map(|planned| planned.partition.clone()).collect();
         let end = if self.asked.order == Order::Asc { End::First } else { End::Last };
-        let scan = Scan { partitions, range: stretch.range };
+        let scan = Scan { partitions, range: stretch.range, consistency: self.tally.consistency };
         self.query.within_deadline(self.query.store.narrow(&scan, Enough { end, rows })).await
     }
 
@@ -326,8 +332,8 @@ impl Reader {
             if split.tables.len() > TABLES_AT_ONCE && self.may_halve(stretch) {
                 return Ok(None);
             }
-            let FanOut::Whole(answered) = fan_out(store, &split.in_store(planned), stretch.range, self.budget - bytes, deadline).await?
-            else {
+            let (asked, range, consistency) = (split.in_store(planned), stretch.range, self.tally.consistency);
+            let FanOut::Whole(answered) = fan_out(store, &asked, range, consistency, self.budget - bytes, deadline).await? else {
                 return Ok(None);
             };
             if (bytes + answered.bytes).saturating_add(split.file_bytes(stretch.range)) > self.budget {

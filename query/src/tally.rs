@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use braid_shared::layout::LayoutVersion;
 use braid_shared::model::{TimeRange, Timestamp};
+use braid_shared::store::Consistency;
 
 use crate::error::Missing;
 use crate::plan::Epoch;
@@ -23,6 +24,8 @@ pub struct Tally {
     pub revision: u64,
     /// Whether every key with a prefix was read.
     pub broadcast: bool,
+    /// What its scans had to show.
+    pub consistency: Consistency,
     /// Layouts consulted, by version.
     pub layouts: BTreeMap<LayoutVersion, Arc<Epoch>>,
     /// The first of the partitions that are missing.
@@ -35,12 +38,13 @@ pub struct Tally {
 
 impl Tally {
     /// Nothing read yet.
-    pub fn new(asked: &Asked, settled: &Settled) -> Tally {
+    pub fn new(asked: &Asked, settled: &Settled, consistency: Consistency) -> Tally {
         Tally {
             range: settled.range,
             // A range that was cut to what is not dropped says so.
             bounded: settled.range.from != Timestamp::MIN,
             revision: settled.view.revision,
+            consistency,
             broadcast: matches!(asked.target, Target::Prefix(_)),
             layouts: BTreeMap::new(),
             missing: Vec::new(),
@@ -76,9 +80,9 @@ impl Tally {
         self.bounded = true;
     }
 
-    /// Whether nothing is missing.
+    /// Whether nothing is missing, nor may be.
     pub fn complete(&self) -> bool {
-        self.absent.is_empty()
+        self.absent.is_empty() && self.consistency == Consistency::Strong
     }
 
     /// Distinct (layout version, suffix) that were planned.

@@ -2,6 +2,7 @@
 //! all faults listed at once; each value remembers where it came from.
 
 mod cql;
+mod dynamodb;
 mod flags;
 mod layers;
 
@@ -12,6 +13,7 @@ use std::time::Duration;
 use braid_shared::model::Span;
 
 pub(crate) use cql::CqlSettings;
+pub(crate) use dynamodb::DynamoSettings;
 pub(crate) use flags::command;
 pub(crate) use layers::Layers;
 
@@ -33,6 +35,8 @@ pub(crate) enum StoreKind {
     Embedded,
     /// ScyllaDB or Apache Cassandra.
     Cql,
+    /// A DynamoDB table.
+    DynamoDb,
     /// Nothing survives the process: for trying things out.
     Memory,
 }
@@ -64,10 +68,12 @@ pub(crate) struct Settings {
     pub(crate) store: StoreKind,
     pub(crate) data_dir: PathBuf,
     pub(crate) cql: CqlSettings,
+    pub(crate) dynamodb: DynamoSettings,
     pub(crate) auto_create: bool,
     pub(crate) auth_token: Option<String>,
     pub(crate) refresh: Duration,
-    pub(crate) compaction: bool,
+    compaction: bool,
+    engine_compaction: bool,
     pub(crate) heat: Heat,
     pub(crate) heat_cool_down: Duration,
     pub(crate) archive: bool,
@@ -90,15 +96,25 @@ impl Settings {
             listen: read.parsed("listen", ([127, 0, 0, 1], 0).into(), |v| {
                 v.parse().map_err(|_| "an address and port, such as 127.0.0.1:7070".into())
             }),
-            store: read.one_of("store", &[("embedded", StoreKind::Embedded), ("cql", StoreKind::Cql), ("memory", StoreKind::Memory)]),
+            store: read.one_of(
+                "store",
+                &[
+                    ("embedded", StoreKind::Embedded),
+                    ("dynamodb", StoreKind::DynamoDb),
+                    ("cql", StoreKind::Cql),
+                    ("memory", StoreKind::Memory),
+                ],
+            ),
             data_dir: read.parsed("data-dir", PathBuf::new(), |v| Ok(PathBuf::from(v))),
             cql: read.cql(),
+            dynamodb: DynamoSettings::read(&mut read),
             auto_create: read.boolean("auto-create"),
             auth_token: read.token("auth-token-file"),
             refresh: read.span("refresh"),
             compaction: read.boolean("compaction"),
             heat: read.one_of("heat", &[("on", Heat::On), ("dry-run", Heat::DryRun), ("off", Heat::Off)]),
             heat_cool_down: read.span("heat-cool-down"),
+            engine_compaction: read.boolean("engine-compaction"),
             archive: read.boolean("archive"),
             grace: read.parsed("grace", Span::SECOND, |v| v.parse::<Span>().map_err(|why| why.to_string())),
             inflight_bytes: read.number("inflight-bytes", 1 << 20, 16 << 30),
@@ -119,6 +135,14 @@ impl Settings {
         }
         if read.faults.is_empty() { Ok(settings) } else { Err(read.faults) }
     }
+
+    /// Whether small blocks are merged in the background.
+    pub(crate) fn compacts(&self) -> bool {
+        match self.store {
+            StoreKind::Embedded | StoreKind::Memory => self.compaction,
+            StoreKind::DynamoDb | StoreKind::Cql => self.engine_compaction,
+        }
+    }
 }
 
 /// Reads values, gathering faults; a value that is at fault is replaced by one that is never used.
@@ -137,6 +161,12 @@ impl Reader<'_> {
             self.faults.push(format!("{name}: {value:?} (from {source}) is not {wanted}"));
             unused
         })
+    }
+
+    /// A value that need not be set.
+    fn optional<T>(&mut self, name: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+        self.layers.get(name)?;
+        self.parsed(name, None, |value| parse(value).map(Some))
     }
 
     fn one_of<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> T {

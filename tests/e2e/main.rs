@@ -12,6 +12,7 @@ mod compaction;
 mod cql;
 mod cql_faults;
 mod crash;
+mod dynamodb;
 mod flights;
 mod group_commit;
 mod http;

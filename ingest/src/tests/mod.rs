@@ -113,7 +113,7 @@ impl Server {
     }
 
     async fn partition_events(&self, partition: &Partition, layout: &braid_shared::layout::Layout, range: TimeRange) -> Vec<Event> {
-        let scan = Scan { partitions: vec![partition.clone()].into(), range };
+        let scan = Scan { partitions: vec![partition.clone()].into(), range, consistency: Default::default() };
         let mut blocks = Vec::new();
         let mut page = None;
         loop {

@@ -2,6 +2,7 @@
 
 use braid_shared::catalog::{Audit, ListedLayout};
 use braid_shared::model::Timestamp;
+use braid_shared::store::Consistency;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -51,6 +52,8 @@ struct Account {
     from: Option<String>,
     to: String,
     complete: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consistency: Option<&'static str>,
     shards: Shards,
     #[serde(skip_serializing_if = "Option::is_none")]
     table_reads: Option<Shards>,
@@ -106,6 +109,7 @@ fn account(tally: &Tally) -> Account {
         from: tally.bounded.then(|| tally.range.from.to_string()),
         to: tally.range.to.to_string(),
         complete: tally.complete(),
+        consistency: (tally.consistency == Consistency::Eventual).then_some("eventual"),
         shards: Shards { planned: tally.shards_planned(), answered: tally.shards_answered() },
         table_reads: (tally.tables.0 > 0).then_some(Shards { planned: tally.tables.0, answered: tally.tables.1 }),
         layouts: layouts.collect(),

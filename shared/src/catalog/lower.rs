@@ -14,7 +14,7 @@ use super::root::{ROOT, Root};
 use super::{Catalog, CatalogError};
 use crate::model::{Namespace, Span, TimeRange, Timestamp};
 use crate::partition::Partition;
-use crate::store::{Day, Scan, Store, StoreError, Swap};
+use crate::store::{Consistency, Day, Scan, Store, StoreError, Swap};
 
 /// Keys asked for at once.
 const KEYS_AT_ONCE: usize = 1_000;
@@ -123,7 +123,7 @@ impl Catalog {
 /// The last event time of these partitions' blocks that lies in `range`.
 async fn last_in(store: &Arc<dyn Store>, mut partitions: Vec<Partition>, range: TimeRange) -> Result<Option<Timestamp>, StoreError> {
     partitions.sort_unstable();
-    let scan = Scan { partitions: partitions.into(), range };
+    let scan = Scan { partitions: partitions.into(), range, consistency: Consistency::Strong };
     let (mut last, mut page) = (None, None);
     loop {
         let answer = store.scan(&scan, page).await?;

@@ -8,7 +8,7 @@
 
 use crate::block::Block;
 use crate::model::Timestamp;
-use crate::store::is_small;
+use crate::store::is_small_of;
 
 /// Bounds of one group.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,7 @@ pub struct GroupLimits {
 /// Gathers blocks into groups.
 pub(super) struct Grouper {
     limits: GroupLimits,
+    block_bytes_max: usize,
     group: Vec<Block>,
     bytes: usize,
     events: usize,
@@ -33,20 +34,22 @@ pub(super) struct Grouper {
     end: Timestamp,
 }
 
-/// Whether a block is less than half full.
-pub(super) fn small(block: &Block) -> bool {
-    is_small(block.header().count, block.bytes().len())
+/// Whether a block is less than half full, where the store takes blocks of so many bytes.
+pub(super) fn small(block: &Block, bytes_max: usize) -> bool {
+    is_small_of(block.header().count, block.bytes().len(), bytes_max)
 }
 
 impl Grouper {
-    pub(super) fn new(limits: GroupLimits) -> Grouper {
-        Grouper { limits, group: Vec::new(), bytes: 0, events: 0, end: Timestamp::MIN }
+    pub(super) fn new(limits: GroupLimits, block_bytes_max: usize) -> Grouper {
+        Grouper { limits, block_bytes_max, group: Vec::new(), bytes: 0, events: 0, end: Timestamp::MIN }
     }
 
     /// Takes the next block; gives the group that it ended, if that is worth rewriting.
     pub(super) fn push(&mut self, block: Block) -> Option<Vec<Block>> {
         let address = block.header().address;
         let apart = self.group.is_empty() || address.min_ts > self.end;
+        let bytes_max = self.block_bytes_max;
+        let small = |block: &Block| small(block, bytes_max);
         let joins = !apart || (small(&block) && self.group.iter().any(small));
         let mut ended = if joins { None } else { self.finish() };
         self.end = self.end.max(address.max_ts);
@@ -80,7 +83,7 @@ impl Grouper {
     fn take(&mut self) -> Option<Vec<Block>> {
         let group = std::mem::take(&mut self.group);
         (self.bytes, self.events) = (0, 0);
-        (group.iter().filter(|block| small(block)).count() >= self.limits.small_least).then_some(group)
+        (group.iter().filter(|block| small(block, self.block_bytes_max)).count() >= self.limits.small_least).then_some(group)
     }
 
     fn over(&self) -> bool {

@@ -1,11 +1,12 @@
 //! Compaction: small blocks of a partition become full, disjoint ones, in the background.
 //!
-//! One group of blocks at a time, each put in place by one atomic replace: whoever reads sees
-//! the old blocks or the new, and giving up at any point loses nothing. Never deletes what it
-//! could not read.
+//! One group of blocks at a time. Where the store replaces atomically, whoever reads sees the old blocks or
+//! the new; elsewhere the new are appended, and the old deleted when the grace has passed. Giving up at any
+//! point loses nothing. Never deletes what it could not read.
 
 mod group;
 mod metrics;
+mod replaced;
 
 #[cfg(test)]
 mod tests;
@@ -19,13 +20,13 @@ use prometheus::Registry;
 pub use self::group::GroupLimits;
 use self::group::{Grouper, small};
 use self::metrics::Metrics;
+use self::replaced::Replaced;
 use crate::block::{Block, BlockError, compact};
 use crate::clock::Clock;
 use crate::layout::Layout;
-use crate::limits::BLOCK_BYTES_MAX;
 use crate::model::TimeRange;
 use crate::partition::Partition;
-use crate::store::{EncodedBlock, PageToken, Scan, Store, StoreError, StoredBlock};
+use crate::store::{BlockAddress, Consistency, EncodedBlock, PageToken, Scan, Store, StoreError, StoredBlock};
 
 /// Partitions asked for at once.
 const PARTITIONS_AT_ONCE: usize = 16;
@@ -55,6 +56,9 @@ pub struct CompactionOptions {
     pub quiet: Duration,
     /// … unless so many small ones stand together.
     pub urgent: usize,
+    /// How long what was replaced still stands where the store does not replace atomically: longer
+    /// than any read may take.
+    pub grace: Duration,
 }
 
 impl Default for CompactionOptions {
@@ -66,6 +70,7 @@ impl Default for CompactionOptions {
             bytes_per_second: 16 << 20,
             quiet: Duration::from_secs(5),
             urgent: 64,
+            grace: Duration::from_secs(60),
         }
     }
 }
@@ -90,6 +95,7 @@ pub struct Compactor {
     metrics: Metrics,
     nonces: Nonces,
     patience: HashMap<Partition, Patience>,
+    replaced: Replaced,
 }
 
 /// How long a partition is left alone: the longer, the more often a visit found nothing to do.
@@ -109,7 +115,8 @@ impl Compactor {
         registry: &Registry,
     ) -> Result<Compactor, prometheus::Error> {
         let (metrics, nonces) = (Metrics::new(registry)?, Arc::new(rand::random::<u64>));
-        Ok(Compactor { store, layouts, clock, options, metrics, nonces, patience: HashMap::new() })
+        let (patience, replaced) = (HashMap::new(), Replaced::default());
+        Ok(Compactor { store, layouts, clock, options, metrics, nonces, patience, replaced })
     }
 
     /// With another source of random bits, so that a run can be had again.
@@ -117,11 +124,8 @@ impl Compactor {
         Compactor { nonces, ..self }
     }
 
-    /// Compacts for ever, until dropped. Ends at once where the store does not replace atomically.
+    /// Compacts for ever, until dropped.
     pub async fn run(mut self) {
-        if !self.store.replaces_atomically() {
-            return;
-        }
         loop {
             if let Err(error) = self.round().await {
                 tracing::warn!(%error, "compaction could not look for partitions");
@@ -132,6 +136,7 @@ impl Compactor {
 
     /// Visits every fragmented partition once; gives how many groups were rewritten.
     pub async fn round(&mut self) -> Result<usize, StoreError> {
+        self.delete_replaced().await?;
         let (mut rewritten, mut after) = (0, None);
         loop {
             let found = self.store.fragmented(self.options.least, after.as_ref(), PARTITIONS_AT_ONCE).await?;
@@ -174,13 +179,24 @@ impl Compactor {
         patience.left = patience.last;
     }
 
+    /// Deletes exactly the blocks whose replacement has stood for the grace.
+    async fn delete_replaced(&self) -> Result<(), StoreError> {
+        while let Some(old) = self.replaced.pop(self.options.grace) {
+            if let Err(error) = self.store.delete(&old.partition, &old.blocks).await {
+                self.replaced.give_back(old);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     async fn partition(&self, partition: &Partition) -> Result<usize, CompactionError> {
-        let Some(layout) = (self.layouts)(partition) else { return Ok(0) };
+        let Some(layout) = (self.layouts)(partition).filter(|_| !self.replaced.holds_back(partition)) else { return Ok(0) };
         // Blocks that are full and overlap no small one are not even read.
         let range = self.store.fragments(partition).await?;
-        let scan = Scan { partitions: [partition.clone()].into(), range };
+        let scan = Scan { partitions: [partition.clone()].into(), range, consistency: Consistency::Strong };
         let partition = Arc::new(partition.clone());
-        let mut grouper = Grouper::new(self.options.group);
+        let mut grouper = Grouper::new(self.options.group, self.store.block_bytes_max());
         let mut rewritten = 0;
         let mut page: Option<PageToken> = None;
         loop {
@@ -207,12 +223,13 @@ impl Compactor {
         let Some(group) = self.settled(group) else { return Ok(0) };
         let old: Vec<_> = group.iter().map(|block| block.header().address).collect();
         let bytes_in: usize = group.iter().map(|block| block.bytes().len()).sum();
-        let new = encode(group, partition.clone(), layout.clone(), self.nonces.clone()).await?;
+        let bytes_max = self.store.block_bytes_max();
+        let new = encode(group, partition.clone(), layout.clone(), bytes_max, self.nonces.clone()).await?;
         let bytes_out: usize = new.iter().map(|block| block.bytes.len()).sum();
         let blocks_out = new.len();
         let gains = blocks_out < old.len();
         if gains {
-            self.store.replace(partition, &old, new).await?;
+            self.put_in_place(partition, &old, new).await?;
             self.metrics.compactions.inc();
             self.metrics.blocks_in.inc_by(old.len() as u64);
             self.metrics.blocks_out.inc_by(blocks_out as u64);
@@ -223,13 +240,22 @@ impl Compactor {
         Ok(usize::from(gains))
     }
 
+    async fn put_in_place(&self, partition: &Partition, old: &[BlockAddress], new: Vec<EncodedBlock>) -> Result<(), StoreError> {
+        if self.store.replaces_atomically() {
+            return self.store.replace(partition, old, new).await;
+        }
+        self.store.append(new).await?;
+        self.replaced.push(partition, old.to_vec());
+        Ok(())
+    }
+
     /// What of a group is rewritten now. While it is being written to, only its small blocks are,
     /// and only when they are many: full ones would be rewritten again and again.
     fn settled(&self, mut group: Vec<Block>) -> Option<Vec<Block>> {
         let newest = group.iter().map(|block| block.header().address.id.time).max()?;
         let age = u64::try_from(self.clock.now().nanos()).unwrap_or(0).saturating_sub(newest);
         if u128::from(age) < self.options.quiet.as_nanos() {
-            group.retain(small);
+            group.retain(|block| small(block, self.store.block_bytes_max()));
             if group.len() < self.options.urgent {
                 return None;
             }
@@ -263,8 +289,9 @@ async fn encode(
     group: Vec<Block>,
     partition: Arc<Partition>,
     layout: Arc<Layout>,
+    bytes_max: usize,
     nonces: Nonces,
 ) -> Result<Vec<EncodedBlock>, CompactionError> {
-    let encoding = move || compact(&partition, &layout, &group, BLOCK_BYTES_MAX, || nonces());
+    let encoding = move || compact(&partition, &layout, &group, bytes_max, || nonces());
     Ok(tokio::task::spawn_blocking(encoding).await??)
 }

@@ -7,7 +7,7 @@ use super::*;
 use crate::block::{Projection, RowBuffer, Table, encode as encode_rows, merge};
 use crate::clock::ManualClock;
 use crate::layout::{LayoutVersion, ShardBy};
-use crate::limits::BLOCK_EVENTS_MAX;
+use crate::limits::{BLOCK_BYTES_MAX, BLOCK_EVENTS_MAX};
 use crate::model::{Span, Timestamp, ValueRef};
 use crate::stamp::Stamp;
 use crate::store::conformance::blocks_of;

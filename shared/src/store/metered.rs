@@ -100,6 +100,14 @@ impl Store for MeteredStore {
         self.count("replace", self.inner.replace(partition, old, new))
     }
 
+    fn block_bytes_max(&self) -> usize {
+        self.inner.block_bytes_max()
+    }
+
+    fn reads_eventually(&self) -> bool {
+        self.inner.reads_eventually()
+    }
+
     fn replaces_atomically(&self) -> bool {
         self.inner.replaces_atomically()
     }

@@ -2,12 +2,15 @@
 
 pub mod conformance;
 pub mod cql;
+pub mod dynamodb;
 pub mod embedded;
 pub mod fault;
 pub mod memory;
 pub mod metered;
 mod narrow;
+pub mod usage;
 
+pub use dynamodb::{DynamoOptions, DynamoStore};
 pub use embedded::{EmbeddedOptions, EmbeddedStore};
 pub use fault::FaultStore;
 pub use memory::MemoryStore;
@@ -45,7 +48,12 @@ pub fn overlaps(address: &BlockAddress, range: TimeRange) -> bool {
 /// Whether a block of so many events and bytes is less than half full, by either of its limits:
 /// what compaction looks for.
 pub fn is_small(events: u32, bytes: usize) -> bool {
-    (events as usize) < BLOCK_EVENTS_MAX / 2 && bytes < BLOCK_BYTES_MAX / 2
+    is_small_of(events, bytes, BLOCK_BYTES_MAX)
+}
+
+/// As [`is_small`], in a store whose blocks have another most of bytes.
+pub fn is_small_of(events: u32, bytes: usize, bytes_max: usize) -> bool {
+    (events as usize) < BLOCK_EVENTS_MAX / 2 && bytes < bytes_max / 2
 }
 
 /// A block as it is handed to a store.
@@ -77,6 +85,18 @@ pub struct Scan {
     pub partitions: Arc<[Partition]>,
     /// Blocks that overlap this range are given, others need not be.
     pub range: TimeRange,
+    /// What the scan must show.
+    pub consistency: Consistency,
+}
+
+/// What a read must show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Consistency {
+    /// Every write that was answered before the read began.
+    #[default]
+    Strong,
+    /// Some state of not long ago; where a store has nothing cheaper, the same as strong.
+    Eventual,
 }
 
 /// Where the next page goes on; only the store that made it can read it. A store may keep a
@@ -160,8 +180,18 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreErrorKind::Unknown`] says that it is not known which.
     fn append(&self, blocks: Vec<EncodedBlock>) -> BoxFuture<'_, Result<(), StoreError>>;
 
+    /// Most bytes that an encoded block should have here.
+    fn block_bytes_max(&self) -> usize {
+        BLOCK_BYTES_MAX
+    }
+
     /// One page of a scan; every block that was durable when the scan began is in one of them.
     fn scan<'a>(&'a self, scan: &'a Scan, page: Option<PageToken>) -> BoxFuture<'a, Result<ScanPage, StoreError>>;
+
+    /// Whether scans with [`Consistency::Eventual`] may show less than others do.
+    fn reads_eventually(&self) -> bool {
+        false
+    }
 
     /// The least part of the scan's range, at one end of it, whose blocks are sure to hold so many
     /// rows, going by addresses and counts alone; the whole range where they hold fewer. A hint of

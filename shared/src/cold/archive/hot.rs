@@ -9,7 +9,7 @@ use super::walk::Slot;
 use crate::block::{Block, BlockError};
 use crate::model::TimeRange;
 use crate::partition::Partition;
-use crate::store::{BlockAddress, Scan, Store, StoredBlock, overlaps};
+use crate::store::{BlockAddress, Consistency, Scan, Store, StoredBlock, overlaps};
 
 /// The blocks of a bucket at one time.
 pub(super) struct Hot {
@@ -31,7 +31,7 @@ async fn scan(
     range: TimeRange,
     mut take: impl FnMut(Vec<(u32, Block)>) + Send,
 ) -> Result<(), ArchiveError> {
-    let scan = Scan { partitions: partitions(slot), range };
+    let scan = Scan { partitions: partitions(slot), range, consistency: Consistency::Strong };
     let mut answered = vec![0_u32; scan.partitions.len()];
     let mut token = None;
     loop {
@@ -85,7 +85,7 @@ pub(super) async fn inventory(store: &dyn Store, slot: &Slot, keep: usize) -> Re
 
 /// Whether a bucket has any block.
 pub(super) async fn has_blocks(store: &dyn Store, slot: &Slot) -> Result<bool, ArchiveError> {
-    let scan = Scan { partitions: partitions(slot), range: TimeRange::ALL };
+    let scan = Scan { partitions: partitions(slot), range: TimeRange::ALL, consistency: Consistency::Strong };
     let mut token = None;
     loop {
         let page = store.scan(&scan, token).await?;
@@ -101,7 +101,7 @@ pub(super) async fn has_blocks(store: &dyn Store, slot: &Slot) -> Result<bool, A
 
 /// The addresses of all blocks that a bucket has, unread.
 pub(super) async fn addresses(store: &dyn Store, slot: &Slot) -> Result<Vec<(u32, BlockAddress)>, ArchiveError> {
-    let scan = Scan { partitions: partitions(slot), range: TimeRange::ALL };
+    let scan = Scan { partitions: partitions(slot), range: TimeRange::ALL, consistency: Consistency::Strong };
     let (mut found, mut token) = (Vec::new(), None);
     loop {
         let page = store.scan(&scan, token).await?;

@@ -9,7 +9,7 @@ use crate::layout::LayoutVersion;
 use crate::model::{Namespace, TimeRange, Timestamp};
 use crate::partition::Partition;
 use crate::stamp::Stamp;
-use crate::store::{BlockAddress, EncodedBlock, Scan, Store, StoreError, StoredBlock};
+use crate::store::{BlockAddress, Consistency, EncodedBlock, Scan, Store, StoreError, StoredBlock};
 
 /// A store and a namespace that nobody else uses.
 pub struct Fixture {
@@ -61,7 +61,7 @@ pub fn block(partition: &Partition, min: i64, max: i64, id: u64, bytes: impl Int
 /// A scan of these partitions, sorted first.
 pub fn scan_of(mut partitions: Vec<Partition>, range: TimeRange) -> Scan {
     partitions.sort();
-    Scan { partitions: partitions.into(), range }
+    Scan { partitions: partitions.into(), range, consistency: Consistency::Strong }
 }
 
 /// Every page of a scan: its blocks by partition, in order. Checks that every partition was

@@ -120,7 +120,7 @@ impl World {
 
     pub(super) async fn hot(&self, bucket: &Bucket) -> Vec<(u32, Block)> {
         let partitions: Arc<[Partition]> = (0..bucket.layout.shards).map(|suffix| bucket.partition(suffix)).collect();
-        let found = read_all(&*self.store, &Scan { partitions, range: TimeRange::ALL }).await.unwrap();
+        let found = read_all(&*self.store, &Scan { partitions, range: TimeRange::ALL, consistency: Default::default() }).await.unwrap();
         (0..)
             .zip(found)
             .flat_map(|(suffix, blocks)| blocks.into_iter().map(move |block| (suffix, Block::open(block.bytes).unwrap())))
