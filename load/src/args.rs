@@ -68,7 +68,7 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Streams a file of events, JSON lines or CSV, plain or gzip, at its recorded speed or another
     #[command(after_help = after_help())]
-    Replay(ReplayArgs),
+    Replay(Box<ReplayArgs>),
     /// Makes events and reads, and sends them at a rate or as fast as it goes
     #[command(after_help = after_help())]
     Run(Box<RunArgs>),

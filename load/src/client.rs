@@ -7,6 +7,7 @@
 
 mod answer;
 mod braid;
+mod cql_rows;
 mod endpoint;
 mod format;
 mod lines;
@@ -28,6 +29,7 @@ use tokio::time::Instant;
 
 pub(crate) use answer::{Answer, RowError};
 pub(crate) use braid::{Braid, encode};
+pub(crate) use cql_rows::Rows;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use format::{Encoding, Format};
 pub(crate) use lines::Broken;

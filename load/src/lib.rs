@@ -59,7 +59,7 @@ fn obey(command: Command, words: &[OsString], matches: &ArgMatches, out: &mut dy
         output: output.clone(),
     };
     let outcome = match command {
-        Command::Replay(args) => runtime.block_on(replay::replay(about(&args.output), args)),
+        Command::Replay(args) => runtime.block_on(replay::replay(about(&args.output), *args)),
         Command::Run(args) => runtime.block_on(run::run(about(&args.output), *args)),
         Command::Compare { a, b } => return compared(&a, &b, out),
         Command::NullServer { listen } => {

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::args::{Rate, Reads, RunArgs};
-use crate::client::{Connection, Endpoint, Failure, Link, ServerKind, Target, target};
+use crate::client::{Connection, Endpoint, Failure, Link, Rows, ServerKind, Target, target};
 use crate::exit::NotStarted;
 use crate::history::SLOTS_MAX;
 use crate::lane::{self, Lane};
@@ -34,16 +34,22 @@ pub(crate) async fn run(about: About, args: RunArgs) -> Result<(Outcome, Report)
         ),
         false => None,
     };
+    let rows = rows(&args).await.map_err(NotStarted::unavailable)?;
     let history = verify.as_ref().map(|verify| Arc::clone(&verify.history));
 
     let (report, mut observers) = about.open(Some(seed))?;
     observers.push(progress::observer(args.events));
-    prepare(&endpoint, &*target).await.map_err(NotStarted::unavailable)?;
+    if rows.is_none() {
+        prepare(&endpoint, &*target).await.map_err(NotStarted::unavailable)?;
+    }
 
     let began = Instant::now();
     let writes = Arc::new(Pace::new(write_plan(&args, seed), began));
     let recorder = Recorder::new(began, args.warmup(), observers);
-    let link = || Link::http(Arc::clone(&endpoint), Arc::clone(&target), Arc::clone(&workload), args.encoding);
+    let link = || match &rows {
+        None => Link::http(Arc::clone(&endpoint), Arc::clone(&target), Arc::clone(&workload), args.encoding),
+        Some(rows) => Link::rows(Arc::clone(rows), Arc::clone(&workload)),
+    };
     let lane = |pace: &Arc<Pace>| {
         let (pace, written) = (Arc::clone(pace), Arc::clone(&writes));
         Arc::new(Lane {
@@ -93,6 +99,14 @@ async fn prepare(endpoint: &Arc<Endpoint>, target: &dyn Target) -> Result<(), St
         prepared.result.map_err(|failure| failure.to_string())?;
     }
     Ok(())
+}
+
+/// The baseline's driver, where that is what is driven.
+async fn rows(args: &RunArgs) -> Result<Option<Arc<Rows>>, String> {
+    match &args.cql_rows {
+        None => Ok(None),
+        Some(nodes) => Rows::connect(nodes, args.client.retry_for.duration()).await.map(Some),
+    }
 }
 
 /// Waits for all connections; a failure, or an interrupt, ends the run for all of them. The first failure stands.

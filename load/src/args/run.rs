@@ -119,6 +119,11 @@ pub(crate) struct RunArgs {
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..), help_heading = "Reads")]
     pub(crate) read_connections: u16,
 
+    /// Instead of Braid, as its baseline: one row an event, by a CQL driver, to these nodes (HOST:PORT parted by
+    /// commas), a copy on each
+    #[arg(long, value_name = "ADDRS", conflicts_with_all = ["target", "verify", "reads"], help_heading = "Baseline")]
+    pub(crate) cql_rows: Option<String>,
+
     /// Afterwards read everything back: what was acknowledged must be there, once and as it was sent,
     /// and nothing else; faults end with exit code 2. Keeps 4 bits an event, 1 GiB at 2 billion; 8 bytes
     /// a request more where event times are the clock's. Wants a key that has no events of this time yet

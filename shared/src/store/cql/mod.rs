@@ -30,12 +30,14 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use scylla::client::session::Session;
+use scylla::value::CqlTimestamp;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use self::errors::{Request, corrupt, store_error};
 pub use self::options::{CqlOptions, CqlTables, CqlTls, Replication, Scope, TableCompaction};
 use self::statements::Statements;
 use super::{BlockAddress, Day, Document, EncodedBlock, PageToken, Scan, ScanPage, Store, StoreError, StoreErrorKind, Swap};
-use crate::model::Namespace;
+use crate::model::{Namespace, Timestamp};
 use crate::partition::Partition;
 
 /// Makes the keyspace and the tables, where they are missing, and checks those that are there.
@@ -64,6 +66,14 @@ impl CqlStore {
         let nodes = session.get_cluster_state().get_nodes_info().len().max(1);
         let bound = || Semaphore::new((options.in_flight_per_node * nodes).min(Semaphore::MAX_PERMITS));
         Ok(Arc::new(CqlStore { session, statements, reads: bound(), writes: bound() }))
+    }
+
+    /// The clock of whichever node answers; it counts milliseconds.
+    async fn coordinators_clock(&self) -> Result<Option<Timestamp>, StoreError> {
+        let answer = self.session.execute_unpaged(&self.statements.clock, ()).await;
+        let answer = answer.map_err(|error| store_error(Request::Read, &error))?.into_rows_result().map_err(corrupt)?;
+        let (CqlTimestamp(millis),) = answer.first_row().map_err(corrupt)?;
+        Ok(millis.checked_mul(1_000_000).map(Timestamp::from_nanos))
     }
 
     async fn read_turn(&self) -> SemaphorePermit<'_> {
@@ -150,6 +160,10 @@ impl Store for CqlStore {
 
     fn days<'a>(&'a self, ns: &'a Namespace, key: &'a str, from: Day, to: Day) -> BoxFuture<'a, Result<Vec<Day>, StoreError>> {
         self.list_days(ns, key, from, to).boxed()
+    }
+
+    fn read_clock(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
+        self.coordinators_clock().boxed()
     }
 
     fn health(&self) -> Result<(), StoreError> {

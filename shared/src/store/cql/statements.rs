@@ -35,6 +35,7 @@ pub(super) struct Statements {
     pub(super) keys_from: PreparedStatement,
     pub(super) keys_behind: PreparedStatement,
     pub(super) days: PreparedStatement,
+    pub(super) clock: PreparedStatement,
 }
 
 /// How a statement is run.
@@ -88,6 +89,7 @@ impl Statements {
             (Mode::Read, format!("SELECT key FROM {ks}.keys WHERE ns = ? AND slot = ? AND key >= ? AND key < ? LIMIT ?")),
             (Mode::Read, format!("SELECT key FROM {ks}.keys WHERE ns = ? AND slot = ? AND key > ? AND key < ? LIMIT ?")),
             (Mode::Read, format!("SELECT day FROM {ks}.days WHERE ns = ? AND key = ? AND day >= ? AND day <= ?")),
+            (Mode::Read, "SELECT toTimestamp(now()) FROM system.local".to_owned()),
         ];
         let prepared = try_join_all(all.iter().map(|(mode, text)| prepare(session, options, *mode, text))).await?;
         let [
@@ -105,6 +107,7 @@ impl Statements {
             keys_from,
             keys_behind,
             days,
+            clock,
         ] = prepared.try_into().expect("as many as were asked for");
         Ok(Statements {
             insert_block,
@@ -121,6 +124,7 @@ impl Statements {
             keys_from,
             keys_behind,
             days,
+            clock,
         })
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::clock::{Clock, SystemClock};
 use crate::model::TimeRange;
 use crate::store::conformance::{self, Fixture, block, read_all, scan_of};
 
@@ -40,6 +41,7 @@ async fn a_cluster_does_what_every_store_must() {
     a_block_that_was_deleted_stays_deleted_however_late_it_is_written_again(Fixture::new(store.clone(), "late")).await;
     a_page_ends_within_a_partition_and_the_next_goes_on_there(Fixture::new(store.clone(), "within")).await;
     a_walk_over_thousands_of_keys_is_whole(Fixture::new(store.clone(), "walk")).await;
+    the_clock_of_the_cluster_is_near_ours(&store).await;
     tables_that_do_not_fit_are_refused(&store).await;
     drop_keyspace(&store).await;
 }
@@ -73,6 +75,12 @@ async fn a_walk_over_thousands_of_keys_is_whole(on: Fixture) {
     let found = on.store.keys(&on.ns, "key/", None, 10_000).await.expect("the read succeeds");
     assert!(found.iter().map(String::as_str).eq(keys.iter().map(|key| &**key)), "{} keys", found.len());
     assert_eq!(on.store.keys(&on.ns, "key/0599", Some("key/05997"), 10).await.expect("the read succeeds"), ["key/05998", "key/05999"]);
+}
+
+async fn the_clock_of_the_cluster_is_near_ours(store: &CqlStore) {
+    let theirs = store.read_clock().await.expect("the read succeeds").expect("it has a clock").nanos();
+    let ahead = theirs - SystemClock.now().nanos();
+    assert!(ahead.abs() < 10_000_000_000, "it runs on this machine, and yet is {ahead} ns ahead");
 }
 
 async fn tables_that_do_not_fit_are_refused(store: &CqlStore) {

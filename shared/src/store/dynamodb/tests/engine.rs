@@ -73,7 +73,8 @@ impl TestEngine {
         let server = tokio::spawn(dynoxide::server::serve_on(listener, database));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let state = Arc::new(State { server: server_address, rule: Mutex::new(Arc::new(|_: &Call| Fault::None)), calls: Mutex::default() });
+        let rule: Rule = Arc::new(|_: &Call| Fault::None);
+        let state = Arc::new(State { server: server_address, rule: Mutex::new(rule), calls: Mutex::default() });
         let proxy = Mutex::new(Some(tokio::spawn(proxy(listener, state.clone()))));
         TestEngine { address, state, server, proxy }
     }
