@@ -558,8 +558,8 @@ impl Run {
                 let may_be_gone =
                     [&self.changes.withdrawn, &self.changes.perhaps_withdrawn].iter().any(|gone| gone.contains(&(*key, *version)));
                 let must_be_gone = self.changes.withdrawn.contains(&(*key, *version));
-                if listed.withdrawn && !may_be_gone || must_be_gone && !listed.withdrawn {
-                    return Err(format!("layout {version} of {key:?} is listed as withdrawn: {} on node {at}", listed.withdrawn));
+                if listed.is_withdrawn() && !may_be_gone || must_be_gone && !listed.is_withdrawn() {
+                    return Err(format!("layout {version} of {key:?} is listed as withdrawn: {} on node {at}", listed.is_withdrawn()));
                 }
             }
         }
