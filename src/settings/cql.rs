@@ -21,7 +21,7 @@ impl Reader<'_> {
             options: CqlOptions {
                 nodes: self.parsed("cql-nodes", Vec::new(), nodes),
                 keyspace: self.parsed("cql-keyspace", String::new(), |v| Ok(v.to_owned())),
-                datacenter: self.optional("cql-datacenter"),
+                datacenter: self.text("cql-datacenter"),
                 scope: self.one_of("cql-quorum", &[("local", Scope::Local), ("global", Scope::Global)]),
                 login: self.cql_login(),
                 tls: self.cql_tls(),
@@ -48,7 +48,7 @@ impl Reader<'_> {
     }
 
     fn cql_login(&mut self) -> Option<(String, String)> {
-        let (user, password) = (self.optional("cql-user"), self.token("cql-password-file"));
+        let (user, password) = (self.text("cql-user"), self.token("cql-password-file"));
         match (user, password) {
             (Some(user), Some(password)) => Some((user, password)),
             (None, None) => None,
@@ -60,7 +60,7 @@ impl Reader<'_> {
     }
 
     fn cql_tls(&mut self) -> Option<CqlTls> {
-        let [ca, certificate, key] = ["cql-tls-ca", "cql-tls-cert", "cql-tls-key"].map(|name| self.optional(name).map(PathBuf::from));
+        let [ca, certificate, key] = ["cql-tls-ca", "cql-tls-cert", "cql-tls-key"].map(|name| self.text(name).map(PathBuf::from));
         match (ca, certificate, key) {
             (None, None, None) => None,
             (Some(ca), None, None) => Some(CqlTls { ca, identity: None }),
@@ -72,8 +72,8 @@ impl Reader<'_> {
         }
     }
 
-    /// A setting that may be absent.
-    fn optional(&self, name: &str) -> Option<String> {
+    /// A text that need not be set.
+    fn text(&self, name: &str) -> Option<String> {
         self.layers.get(name).map(|(value, _)| value.to_owned())
     }
 }
