@@ -85,7 +85,9 @@ pub(crate) fn read(chance: &mut Chance, oracle: &mut Oracle, edges: &Edges) -> (
     let key = *chance.pick(&KEYS);
     let one = if chance.happens(250_000) { oracle.recent().nth(chance.below(40) as usize).cloned() } else { None };
     if let Some((key, ts, id)) = one {
-        let path = format!("/v1/n/events/{id}?key={key}&ts={}", Timestamp::from_nanos(ts));
+        // A layout may shard by the region, which a point read must tell then; the id knows it.
+        let region = region(&id).unwrap_or_default();
+        let path = format!("/v1/n/events/{id}?key={key}&ts={}&where=region:{region}", Timestamp::from_nanos(ts));
         let read = Read { key, from: Some(ts), to: ts.checked_add(1), descending: false, id: Some(id), region: None, asked: oracle.tick() };
         return (Purpose::Read(read), get(&path, false));
     }

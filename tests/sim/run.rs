@@ -381,7 +381,9 @@ impl Run {
 
     /// Takes the answers that arrived; each is checked.
     fn answers(&mut self) -> Result<(), String> {
-        let answers = std::mem::take(&mut *self.inbox.lock().expect("no holder panics"));
+        let mut answers = std::mem::take(&mut *self.inbox.lock().expect("no holder panics"));
+        // Those of one tick have no order among them: large reads are decoded on threads of their own.
+        answers.sort_by_key(|(number, ..)| *number);
         for (number, status, body) in answers {
             let Some(at) = self.open.iter().position(|open| open.number == number) else { continue };
             let open = self.open.swap_remove(at);
@@ -461,7 +463,9 @@ impl Run {
         while self.passed < until {
             self.passed += TICK;
             self.nodes[at].run(TICK, self.passed);
-            let answers = std::mem::take(&mut *self.inbox.lock().expect("no holder panics"));
+            let mut answers = std::mem::take(&mut *self.inbox.lock().expect("no holder panics"));
+        // Those of one tick have no order among them: large reads are decoded on threads of their own.
+        answers.sort_by_key(|(number, ..)| *number);
             if let Some((_, status, body)) = answers.into_iter().find(|(of, ..)| *of == number) {
                 return Ok((status, body));
             }
