@@ -79,7 +79,8 @@ fn a_file_that_is_replayed_is_verified() {
     let path = dir.path().join("mixed.ndjson");
     let line = |n: usize| {
         let other = [json!(n), json!(n as f64), json!(n.is_multiple_of(2)), json!(format!("text {n}")), json!(u64::MAX)][n % 5].clone();
-        let ts = if n.is_multiple_of(2) { json!(1_700_000_000_000_u64 + n as u64) } else { json!(format!("2023-11-14T23:13:20.{n:06}+01:00")) };
+        let ts =
+            if n.is_multiple_of(2) { json!(1_700_000_000_000_u64 + n as u64) } else { json!(format!("2023-11-14T23:13:20.{n:06}+01:00")) };
         // Every tenth event is sent twice, the second time with one field more.
         let again = json!({"key": "again", "id": format!("a{}", n / 10), "ts": 1, "fields": {format!("f{}", n % 2): n}});
         let event = json!({"key": format!("k{}", n % 7), "id": format!("e{n}"), "ts": ts, "fields": {"other": other}, "tags": {"t": "x"}});

@@ -464,8 +464,8 @@ impl Run {
             self.passed += TICK;
             self.nodes[at].run(TICK, self.passed);
             let mut answers = std::mem::take(&mut *self.inbox.lock().expect("no holder panics"));
-        // Those of one tick have no order among them: large reads are decoded on threads of their own.
-        answers.sort_by_key(|(number, ..)| *number);
+            // Those of one tick have no order among them: large reads are decoded on threads of their own.
+            answers.sort_by_key(|(number, ..)| *number);
             if let Some((_, status, body)) = answers.into_iter().find(|(of, ..)| *of == number) {
                 return Ok((status, body));
             }
