@@ -207,7 +207,13 @@ pub trait Store: Send + Sync + 'static {
         partition: &'a Partition,
         old: &'a [BlockAddress],
         new: Vec<EncodedBlock>,
-    ) -> BoxFuture<'a, Result<(), StoreError>>;
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        async move {
+            self.append(new).await?;
+            self.delete(partition, old).await
+        }
+        .boxed()
+    }
 
     /// Whether a scan never sees a [`Store::replace`] half done.
     fn replaces_atomically(&self) -> bool;

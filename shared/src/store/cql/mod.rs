@@ -102,19 +102,6 @@ impl Store for CqlStore {
         self.page(scan, page).boxed()
     }
 
-    fn replace<'a>(
-        &'a self,
-        partition: &'a Partition,
-        old: &'a [BlockAddress],
-        new: Vec<EncodedBlock>,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        async move {
-            self.insert(new).await?;
-            self.remove(partition, old).await
-        }
-        .boxed()
-    }
-
     fn replaces_atomically(&self) -> bool {
         false
     }

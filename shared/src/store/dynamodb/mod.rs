@@ -160,19 +160,6 @@ impl Store for DynamoStore {
         true
     }
 
-    fn replace<'a>(
-        &'a self,
-        partition: &'a Partition,
-        old: &'a [BlockAddress],
-        new: Vec<EncodedBlock>,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        async move {
-            self.append(new).await?;
-            self.delete(partition, old).await
-        }
-        .boxed()
-    }
-
     fn replaces_atomically(&self) -> bool {
         false
     }
