@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use braid_shared::metrics::register;
 use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
 use crate::write::Written;
@@ -62,9 +63,4 @@ impl Metrics {
             self.rejected.with_label_values(&[fault.code]).inc();
         }
     }
-}
-
-fn register<C: prometheus::core::Collector + Clone + 'static>(registry: &Registry, collector: C) -> Result<C, prometheus::Error> {
-    registry.register(Box::new(collector.clone()))?;
-    Ok(collector)
 }

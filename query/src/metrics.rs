@@ -1,5 +1,6 @@
 //! What the query tier counts.
 
+use braid_shared::metrics::register;
 use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
 use crate::error::QueryError;
@@ -36,21 +37,15 @@ pub struct Metrics {
 impl Metrics {
     /// Makes and registers the metrics.
     pub fn register(registry: &Registry) -> Result<Metrics, prometheus::Error> {
-        let counter = |name: &str, help: &str| {
-            let counter = IntCounter::new(name, help)?;
-            registry.register(Box::new(counter.clone())).map(|()| counter)
-        };
+        let counter = |name: &str, help: &str| register(registry, IntCounter::new(name, help)?);
         let queries = IntCounterVec::new(Opts::new("braid_queries_total", "Read calls by kind and HTTP status."), &["kind", "status"])?;
         let opts = HistogramOpts::new("braid_query_seconds", "Time until a read's answer began, by kind.").buckets(SECONDS.to_vec());
         let seconds = HistogramVec::new(opts, &["kind"])?;
         let in_flight = IntGauge::new("braid_queries_in_flight", "Read calls in flight, streams included.")?;
-        registry.register(Box::new(queries.clone()))?;
-        registry.register(Box::new(seconds.clone()))?;
-        registry.register(Box::new(in_flight.clone()))?;
         Ok(Metrics {
-            queries,
-            seconds,
-            in_flight,
+            queries: register(registry, queries)?,
+            seconds: register(registry, seconds)?,
+            in_flight: register(registry, in_flight)?,
             shard_mismatches: counter("braid_shard_mismatches_total", "Reads that found not every planned shard answered.")?,
             blocks_damaged: counter("braid_blocks_damaged_total", "Reads that found a damaged or misplaced block.")?,
             broadcasts: counter("braid_broadcasts_total", "Reads over every key that begins with a prefix.")?,

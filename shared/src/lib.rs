@@ -12,6 +12,7 @@ pub mod compaction;
 pub mod heat;
 pub mod layout;
 pub mod limits;
+pub mod metrics;
 pub mod model;
 pub mod params;
 pub mod partition;

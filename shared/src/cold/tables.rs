@@ -17,6 +17,7 @@ use super::rules::{Published, TableFile};
 use super::table::{About, Digest, TableError, TableReader};
 use crate::block::{Block, BlockError, Resettle};
 use crate::layout::Layout;
+use crate::metrics::register;
 use crate::model::{Namespace, TimeRange, Timestamp};
 use crate::partition::Partition;
 use crate::store::overlaps;
@@ -87,10 +88,7 @@ enum Unsound {
 impl Tables {
     /// A reader over these databases; registers its metrics.
     pub fn new(databases: Arc<Databases>, registry: &Registry) -> Result<Arc<Tables>, prometheus::Error> {
-        let counter = |name: &str, help: &str| {
-            let counter = IntCounter::new(name, help)?;
-            registry.register(Box::new(counter.clone())).map(|()| counter)
-        };
+        let counter = |name: &str, help: &str| register(registry, IntCounter::new(name, help)?);
         Ok(Arc::new(Tables {
             databases,
             kept: Mutex::default(),

@@ -2,6 +2,8 @@
 
 use prometheus::{IntCounter, Registry};
 
+use crate::metrics::register;
+
 /// Counters of compaction.
 #[derive(Clone, Debug)]
 pub(super) struct Metrics {
@@ -15,11 +17,7 @@ pub(super) struct Metrics {
 
 impl Metrics {
     pub(super) fn new(registry: &Registry) -> Result<Metrics, prometheus::Error> {
-        let counter = |name: &str, help: &str| -> Result<IntCounter, prometheus::Error> {
-            let counter = IntCounter::new(name, help)?;
-            registry.register(Box::new(counter.clone()))?;
-            Ok(counter)
-        };
+        let counter = |name: &str, help: &str| register(registry, IntCounter::new(name, help)?);
         Ok(Metrics {
             compactions: counter("braid_compactions_total", "Groups of blocks rewritten")?,
             blocks_in: counter("braid_compaction_blocks_in_total", "Blocks replaced by compaction")?,

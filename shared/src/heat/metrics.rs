@@ -3,6 +3,7 @@
 use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
 use super::decide::Action;
+use crate::metrics::register;
 
 /// Counters of one node's controller.
 pub(super) struct Metrics {
@@ -15,17 +16,12 @@ pub(super) struct Metrics {
 impl Metrics {
     pub(super) fn new(registry: &Registry) -> Result<Metrics, prometheus::Error> {
         let decisions = Opts::new("braid_heat_decisions_total", "Decisions on keys that this node made, by action");
-        let metrics = Metrics {
-            leads: IntGauge::new("braid_heat_leads", "Whether this node controls layouts")?,
-            watched: IntGauge::new("braid_heat_watched_keys", "Keys that this node watches as the leader")?,
-            decisions: IntCounterVec::new(decisions, &["action"])?,
-            failures: IntCounter::new("braid_heat_failures_total", "Rounds of control that failed")?,
-        };
-        registry.register(Box::new(metrics.leads.clone()))?;
-        registry.register(Box::new(metrics.watched.clone()))?;
-        registry.register(Box::new(metrics.decisions.clone()))?;
-        registry.register(Box::new(metrics.failures.clone()))?;
-        Ok(metrics)
+        Ok(Metrics {
+            leads: register(registry, IntGauge::new("braid_heat_leads", "Whether this node controls layouts")?)?,
+            watched: register(registry, IntGauge::new("braid_heat_watched_keys", "Keys that this node watches as the leader")?)?,
+            decisions: register(registry, IntCounterVec::new(decisions, &["action"])?)?,
+            failures: register(registry, IntCounter::new("braid_heat_failures_total", "Rounds of control that failed")?)?,
+        })
     }
 
     pub(super) fn leads(&self, leads: bool, watched: usize) {

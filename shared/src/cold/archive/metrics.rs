@@ -3,6 +3,7 @@
 use prometheus::{IntCounter, IntGauge, Registry};
 
 use crate::cold::rules::Published;
+use crate::metrics::register;
 
 /// Counters of one node's archiver.
 pub(super) struct Metrics {
@@ -26,12 +27,8 @@ pub(super) struct Metrics {
 
 impl Metrics {
     pub(super) fn register(registry: &Registry) -> Result<Metrics, prometheus::Error> {
-        let counter = |name: &str, help: &str| {
-            let counter = IntCounter::new(name, help)?;
-            registry.register(Box::new(counter.clone())).map(|()| counter)
-        };
-        let waiting = IntGauge::new("braid_archive_waiting", "Published generations that wait for their grace")?;
-        registry.register(Box::new(waiting.clone()))?;
+        let counter = |name: &str, help: &str| register(registry, IntCounter::new(name, help)?);
+        let waiting = register(registry, IntGauge::new("braid_archive_waiting", "Published generations that wait for their grace")?)?;
         Ok(Metrics {
             generations: counter("braid_archive_generations_total", "Generations of buckets published")?,
             events: counter("braid_archive_events_total", "Events in published generations")?,

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntGauge, Registry, exponential_buckets, histogram_opts};
 
+use crate::metrics::register;
+
 /// Counters of the committer.
 #[derive(Clone, Debug)]
 pub(super) struct Metrics {
@@ -26,13 +28,8 @@ impl TidyMetrics {
             "Time of a compaction of the engine's whole tree",
             exponential_buckets(0.01, 2.0, 14)?
         );
-        let metrics = TidyMetrics {
-            removed: IntGauge::new("braid_engine_removed_records", "Records removed since the engine's tree was last compacted whole")?,
-            seconds: Histogram::with_opts(opts)?,
-        };
-        registry.register(Box::new(metrics.removed.clone()))?;
-        registry.register(Box::new(metrics.seconds.clone()))?;
-        Ok(metrics)
+        let removed = IntGauge::new("braid_engine_removed_records", "Records removed since the engine's tree was last compacted whole")?;
+        Ok(TidyMetrics { removed: register(registry, removed)?, seconds: register(registry, Histogram::with_opts(opts)?)? })
     }
 
     pub(super) fn removed(&self, records: u64) {
@@ -48,15 +45,11 @@ impl Metrics {
     pub(super) fn new(registry: &Registry) -> Result<Metrics, prometheus::Error> {
         let buckets = exponential_buckets(0.000_1, 2.0, 16)?;
         let opts: HistogramOpts = histogram_opts!("braid_commit_seconds", "Time of a commit, its sync included", buckets);
-        let metrics = Metrics {
-            commits: IntCounter::new("braid_commits_total", "Commits, one sync each")?,
-            events: IntCounter::new("braid_commit_events_total", "Events made durable by commits")?,
-            seconds: Histogram::with_opts(opts)?,
-        };
-        registry.register(Box::new(metrics.commits.clone()))?;
-        registry.register(Box::new(metrics.events.clone()))?;
-        registry.register(Box::new(metrics.seconds.clone()))?;
-        Ok(metrics)
+        Ok(Metrics {
+            commits: register(registry, IntCounter::new("braid_commits_total", "Commits, one sync each")?)?,
+            events: register(registry, IntCounter::new("braid_commit_events_total", "Events made durable by commits")?)?,
+            seconds: register(registry, Histogram::with_opts(opts)?)?,
+        })
     }
 
     pub(super) fn committed(&self, took: Duration, events: u64) {
