@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use braid_shared::block::RowBuffer;
 use braid_shared::codes;
 use braid_shared::layout::Layout;
-use braid_shared::model::{Batch, Row, Span};
+use braid_shared::model::{Batch, Row};
 use braid_shared::partition::Partition;
-use braid_shared::store::Day;
+use braid_shared::store::{Day, day_of};
 use prometheus::IntGauge;
 use tokio::time::Instant;
 
@@ -70,7 +70,7 @@ impl Gathered {
             let fields = batch.fields_of(row).iter().map(|(name, value)| (&**name, value.as_ref()));
             let tags = batch.tags_of(row).iter().map(|(name, value)| (&**name, &**value));
             self.rows.push(ts, id, fields, tags);
-            let day = ts.nanos().div_euclid(Span::DAY.nanos()) as Day;
+            let day = day_of(ts);
             if self.days.last() != Some(&day) {
                 self.days.push(day);
             }

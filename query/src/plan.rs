@@ -7,9 +7,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use braid_shared::layout::Layout;
-use braid_shared::model::{Namespace, Span, TimeRange, Timestamp};
+use braid_shared::model::{Namespace, TimeRange, Timestamp};
 use braid_shared::partition::Partition;
-use braid_shared::store::Day;
+use braid_shared::store::{Day, day_of, day_range};
 
 use crate::filter::Filter;
 
@@ -66,17 +66,6 @@ pub struct Window {
     pub range: TimeRange,
     /// Suffixes to read: all N, or the one that can hold what is asked for.
     pub suffixes: Range<u32>,
-}
-
-/// The UTC day of an instant.
-pub fn day_of(ts: Timestamp) -> Day {
-    ts.nanos().div_euclid(Span::DAY.nanos()) as Day
-}
-
-/// A UTC day as a range; the first and the last of i64 are cut short.
-fn day_range(day: Day) -> TimeRange {
-    let start = |day: i64| Timestamp::from_nanos(day.saturating_mul(Span::DAY.nanos()));
-    TimeRange { from: start(day.into()), to: start(i64::from(day) + 1) }
 }
 
 /// The instant before the end of a range that is not empty.
@@ -148,6 +137,7 @@ fn directed<'a, I: DoubleEndedIterator + 'a>(items: I, order: Order) -> Box<dyn 
 #[cfg(test)]
 mod tests {
     use braid_shared::layout::{LayoutVersion, ShardBy};
+    use braid_shared::model::Span;
     use proptest::prelude::*;
 
     use super::*;

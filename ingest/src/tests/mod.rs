@@ -19,7 +19,7 @@ use braid_shared::catalog::{Catalog, Shared};
 use braid_shared::clock::ManualClock;
 use braid_shared::model::{Event, Namespace, Span, TimeRange, Timestamp};
 use braid_shared::partition::Partition;
-use braid_shared::store::{Scan, Store};
+use braid_shared::store::{Scan, Store, day_range};
 use serde_json::Value;
 use tower::ServiceExt;
 
@@ -95,9 +95,7 @@ impl Server {
         let (_, timelines) = self.catalog.namespace(&ns).await.unwrap();
         let mut events = Vec::new();
         for day in self.store.days(&ns, key, i32::MIN, i32::MAX).await.unwrap() {
-            let from = Timestamp::from_nanos(i64::from(day).saturating_mul(Span::DAY.nanos()));
-            let day = TimeRange { from, to: from.saturating_add(Span::DAY) };
-            for (epoch, layout) in timelines.epochs(key, day) {
+            for (epoch, layout) in timelines.epochs(key, day_range(day)) {
                 let mut bucket = layout.bucket(epoch.from);
                 while bucket < epoch.to {
                     for suffix in 0..layout.shards {

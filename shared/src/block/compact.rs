@@ -5,33 +5,22 @@
 //! would let a late x=2 lose to x=1. A row is dropped only where later writes of its event, all
 //! kept or covered themselves, have every name it has: no merge could take a value from it.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::BlockError;
 use super::cut::Cutter;
 use super::decode::Block;
-use super::encode::shard_tag;
 use super::gather::{gather, gather_ids};
 use super::merge::in_order;
-use super::order::{Identity, Order, Place, Run, order};
-use super::stamps::Stamps;
+use super::order::{Order, Place, Run, order};
+use super::source::Source;
 use super::table::{Column, Strings, Table};
 use super::write::Sorted;
 use crate::layout::Layout;
 use crate::partition::Partition;
 use crate::stamp::Stamp;
 use crate::store::EncodedBlock;
-
-/// A block decoded whole.
-struct Source {
-    ts: Vec<i64>,
-    ids: Strings,
-    columns: Vec<Column>,
-    stamps: Stamps,
-    distinct: bool,
-}
 
 /// Rewrites one partition's blocks as full, disjoint ones; a row is dropped only where later
 /// writes of the same identity cover all its fields and tags, so that every merge to come gives
@@ -43,7 +32,7 @@ pub fn compact(
     bytes_max: usize,
     mut nonce: impl FnMut() -> u64,
 ) -> Result<Vec<EncodedBlock>, BlockError> {
-    let sources = in_order(blocks).into_iter().map(Source::read).collect::<Result<Vec<_>, _>>()?;
+    let sources = in_order(blocks).into_iter().map(Source::whole).collect::<Result<Vec<_>, _>>()?;
     let time = blocks.iter().map(|block| block.header().address.id.time).max().unwrap_or(0);
     let runs: Vec<Run<'_>> = sources.iter().map(Source::run).collect();
     let order = order::<BlockError>(&runs, |source| Ok(sources[source].identity(layout)))?;
@@ -51,26 +40,6 @@ pub fn compact(
     let rows = Sorted { table: &kept.table(&sources), stamps: Some(&kept.stamps(&sources)) };
     let cutter = Cutter { partition, layout, bytes_max, rows, joined: &kept.joined };
     cutter.blocks(|| Ok(Stamp { time, node: nonce() }))
-}
-
-impl Source {
-    fn read(block: &Block) -> Result<Source, BlockError> {
-        let ts = block.ts()?;
-        let rows = 0..ts.len();
-        let mut ids = Some(block.ids(&rows)?);
-        let columns = block.all_columns(&rows, &mut ids)?;
-        let stamps = block.stamps(&rows)?;
-        Ok(Source { ts, ids: ids.unwrap_or_default(), columns, stamps, distinct: block.header().distinct })
-    }
-
-    fn run(&self) -> Run<'_> {
-        Run { ts: &self.ts, distinct: self.distinct }
-    }
-
-    fn identity(&self, layout: &Layout) -> Identity<'_> {
-        let tag = shard_tag(&self.columns, layout).map(Cow::Borrowed);
-        Identity { ids: Cow::Borrowed(&self.ids), tag, stamps: Cow::Borrowed(&self.stamps) }
-    }
 }
 
 /// The rows that stay, each for itself, and which of them belong to the event of the row before.

@@ -27,6 +27,7 @@ mod order;
 mod presence;
 mod rows;
 mod settle;
+mod source;
 mod squeeze;
 mod stamps;
 mod stats;

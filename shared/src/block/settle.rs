@@ -4,19 +4,17 @@
 //! A merge to come may bring a write that is older than some parts of an event and newer than
 //! others, so an event is its parts, each with its stamp; nothing else can matter to any merge.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::BlockError;
 use super::cut::Cutter;
-use super::decode::{Block, rows_in};
-use super::encode::shard_tag;
+use super::decode::Block;
 use super::gather::{gather, gather_ids};
 use super::merge::in_order;
-use super::order::{Identity, Order, Place, Run, order};
+use super::order::{Order, Place, Run, order};
 use super::rows::RowBuffer;
-use super::stamps::Stamps;
+use super::source::Source;
 use super::table::{Column, Strings, Table};
 use super::write::Sorted;
 use crate::layout::Layout;
@@ -51,19 +49,10 @@ pub struct Settled {
     shard_tag: Option<usize>,
 }
 
-/// What some rows of a block are.
-struct Source {
-    ts: Vec<i64>,
-    ids: Strings,
-    columns: Vec<Column>,
-    stamps: Stamps,
-    distinct: bool,
-}
-
 /// Merges one partition's blocks, rows in `range` only.
 pub fn settle(layout: &Layout, blocks: &[Block], range: TimeRange) -> Result<Settled, BlockError> {
     let touching = in_order(blocks).into_iter().filter(|block| overlaps(&block.header().address, range));
-    let mut sources = touching.map(|block| Source::read(block, range)).collect::<Result<Vec<_>, _>>()?;
+    let mut sources = touching.map(|block| Source::within(block, range)).collect::<Result<Vec<_>, _>>()?;
     sources.retain(|source| !source.ts.is_empty());
     let runs: Vec<Run<'_>> = sources.iter().map(Source::run).collect();
     let order = order::<BlockError>(&runs, |source| Ok(sources[source].identity(layout)))?;
@@ -76,32 +65,6 @@ pub fn settle(layout: &Layout, blocks: &[Block], range: TimeRange) -> Result<Set
     let older = older(&order, &sources, &table);
     let shard_tag = shard_tag_at(layout, &table);
     Ok(Settled { table, stamps, older, shard_tag })
-}
-
-impl Source {
-    /// Decodes a block's rows in `range`.
-    fn read(block: &Block, range: TimeRange) -> Result<Source, BlockError> {
-        let ts = block.ts()?;
-        let rows = rows_in(&ts, range);
-        let mut ids = Some(block.ids(&rows)?);
-        let columns = block.all_columns(&rows, &mut ids)?;
-        let stamps = block.stamps(&rows)?;
-        Ok(Source { ts: ts[rows].to_vec(), ids: ids.unwrap_or_default(), columns, stamps, distinct: block.header().distinct })
-    }
-
-    fn run(&self) -> Run<'_> {
-        Run { ts: &self.ts, distinct: self.distinct }
-    }
-
-    fn identity(&self, layout: &Layout) -> Identity<'_> {
-        let tag = shard_tag(&self.columns, layout).map(Cow::Borrowed);
-        Identity { ids: Cow::Borrowed(&self.ids), tag, stamps: Cow::Borrowed(&self.stamps) }
-    }
-
-    /// Names of the fields and tags that a row has.
-    fn names(&self, row: u32) -> impl Iterator<Item = (bool, &str)> {
-        self.columns.iter().filter(move |column| column.index_of(row).is_some()).map(|column| (column.tag, column.name.as_str()))
-    }
 }
 
 fn shard_tag_at(layout: &Layout, table: &Table) -> Option<usize> {

@@ -12,9 +12,9 @@ use super::documents::encode;
 use super::refresh::stale;
 use super::root::{ROOT, Root};
 use super::{Catalog, CatalogError};
-use crate::model::{Namespace, Span, TimeRange, Timestamp};
+use crate::model::{Namespace, TimeRange, Timestamp};
 use crate::partition::Partition;
-use crate::store::{Consistency, Day, Scan, Store, StoreError, Swap};
+use crate::store::{Consistency, Day, Scan, Store, StoreError, Swap, day_of, day_range};
 
 /// Keys asked for at once.
 const KEYS_AT_ONCE: usize = 1_000;
@@ -85,12 +85,9 @@ impl Catalog {
         key: &str,
         range: TimeRange,
     ) -> Result<Option<Timestamp>, CatalogError> {
-        let day = |ts: Timestamp| ts.nanos().div_euclid(Span::DAY.nanos()) as Day;
         let mut last = None;
-        for day in store.days(ns, key, day(range.from), Day::MAX).await? {
-            let begins = Timestamp::from_nanos(i64::from(day).saturating_mul(Span::DAY.nanos()));
-            let part = TimeRange { from: begins, to: begins.saturating_add(Span::DAY) }.intersect(range);
-            last = last.max(self.last_event_in(store, ns, key, part).await?);
+        for day in store.days(ns, key, day_of(range.from), Day::MAX).await? {
+            last = last.max(self.last_event_in(store, ns, key, day_range(day).intersect(range)).await?);
         }
         Ok(last)
     }

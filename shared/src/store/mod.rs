@@ -25,7 +25,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_EVENTS_MAX};
-use crate::model::{Namespace, TimeRange, Timestamp};
+use crate::model::{Namespace, Span, TimeRange, Timestamp};
 use crate::partition::Partition;
 use crate::stamp::Stamp;
 
@@ -172,6 +172,17 @@ impl StoreError {
 
 /// A UTC day, counted from 1970-01-01.
 pub type Day = i32;
+
+/// The UTC day of an instant.
+pub fn day_of(ts: Timestamp) -> Day {
+    ts.nanos().div_euclid(Span::DAY.nanos()) as Day
+}
+
+/// A UTC day as a range; the first and the last of i64 are cut short.
+pub fn day_range(day: Day) -> TimeRange {
+    let start = |day: i64| Timestamp::from_nanos(day.saturating_mul(Span::DAY.nanos()));
+    TimeRange { from: start(day.into()), to: start(i64::from(day) + 1) }
+}
 
 /// What every store can do. Object-safe, so that wrappers (faults, metrics) stack.
 pub trait Store: Send + Sync + 'static {

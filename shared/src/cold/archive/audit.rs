@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::hot;
-use super::walk::{Slot, day_of, slots};
+use super::walk::{Slot, slots};
 use super::{ArchiveError, Archiver};
 use crate::catalog::{CatalogError, NamespaceView};
 use crate::cold::database::DatabaseError;
@@ -18,7 +18,7 @@ use crate::cold::path::{namespace_dir, nonce_of};
 use crate::cold::rules::{Entry, Nonce, TableFile, is_dropped};
 use crate::cold::tables::database_of;
 use crate::model::{Namespace, TimeRange, Timestamp};
-use crate::store::Day;
+use crate::store::{Day, day_of};
 
 /// Keys asked for at once.
 const KEYS_AT_ONCE: usize = 256;

@@ -8,7 +8,7 @@ use super::build::build;
 use super::closing::target;
 use super::hot::{self, Hot};
 use super::sweep::Pending;
-use super::walk::{Slot, day_of, slots};
+use super::walk::{Slot, slots};
 use super::{ArchiveError, Archiver, Round, Step};
 use crate::catalog::NamespaceView;
 use crate::cold::group::{Groups, Place};
@@ -17,7 +17,7 @@ use crate::cold::path::{bucket_dir, file_path};
 use crate::cold::rules::{Entry, Nonce, Published, TableFile, Work, sweepable, work};
 use crate::cold::table::Written;
 use crate::model::{Namespace, TimeRange, Timestamp};
-use crate::store::Day;
+use crate::store::{Day, day_of};
 
 /// Keys asked for at once.
 const KEYS_AT_ONCE: usize = 256;

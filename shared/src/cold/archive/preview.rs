@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::closing::target;
 use super::hot;
-use super::walk::{day_of, slots};
+use super::walk::slots;
 use super::{ArchiveError, Archiver};
 use crate::catalog::{CatalogError, NamespaceView};
 use crate::cold::rules::{Work, is_dropped, work};
 use crate::model::{Namespace, Span, TimeRange, Timestamp};
-use crate::store::Day;
+use crate::store::{Day, day_of};
 
 /// Keys asked for at once.
 const KEYS_AT_ONCE: usize = 256;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use super::closing::target;
 use super::hot;
-use super::walk::{Slot, day_of, slots};
+use super::walk::{Slot, slots};
 use super::{ArchiveError, Archiver, Round, Step};
 use crate::catalog::NamespaceView;
 use crate::cold::manifest::PageId;
 use crate::model::{Namespace, TimeRange, Timestamp};
-use crate::store::BlockAddress;
+use crate::store::{BlockAddress, day_of};
 
 /// Keys asked for at once.
 const KEYS_AT_ONCE: usize = 256;

@@ -6,19 +6,14 @@ use std::sync::Arc;
 use crate::cold::manifest::PageId;
 use crate::cold::tables::Bucket;
 use crate::layout::Layout;
-use crate::model::{Namespace, Span, TimeRange, Timestamp};
-use crate::store::Day;
+use crate::model::{Namespace, TimeRange, Timestamp};
+use crate::store::{Day, day_range};
 
 /// A bucket and the event times at which its layout holds.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub(super) bucket: Bucket,
     pub(super) epoch: TimeRange,
-}
-
-/// The day of an instant.
-pub(super) fn day_of(ts: Timestamp) -> Day {
-    ts.nanos().div_euclid(Span::DAY.nanos()) as Day
 }
 
 /// Buckets of a key that end by `to` and touch one of `days`, by the page of their entries.
@@ -34,8 +29,7 @@ pub(super) fn slots(
         let width = layout.bucket.nanos();
         let mut last = None;
         for day in days {
-            let start = |day: i64| Timestamp::from_nanos(day.saturating_mul(Span::DAY.nanos()));
-            let held = TimeRange { from: start((*day).into()), to: start(i64::from(*day) + 1) }.intersect(*epoch);
+            let held = day_range(*day).intersect(*epoch);
             if held.is_empty() {
                 continue;
             }
@@ -57,6 +51,7 @@ pub(super) fn slots(
 mod tests {
     use super::*;
     use crate::layout::{LayoutVersion, ShardBy};
+    use crate::model::Span;
 
     const HOUR: i64 = 3_600_000_000_000;
 
