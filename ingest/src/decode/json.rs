@@ -14,6 +14,7 @@ use braid_shared::codes;
 use braid_shared::limits::JSON_DEPTH_MAX;
 use braid_shared::model::{Batch, Precision};
 use serde::de::{Deserialize, IgnoredAny};
+use serde_json::Deserializer;
 
 use super::{check_events, check_values};
 use crate::fault::Fault;
@@ -26,8 +27,8 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// Decodes a body into rows. Integer times are in `precision`.
 pub fn decode_json(body: &[u8], format: JsonFormat, precision: Precision) -> Result<Batch<'_>, Fault> {
     let text = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body);
-    let lookahead = text.len();
-    let mut decoder = Decoder { text, at: 0, line: 1, line_end: 0, events: 0, lookahead, precision, batch: Batch::default() };
+    let (sound, lookahead) = (std::str::from_utf8(text).ok(), text.len());
+    let mut decoder = Decoder { text, sound, at: 0, line: 1, line_end: 0, events: 0, lookahead, precision, batch: Batch::default() };
     match format {
         JsonFormat::Lines => decoder.lines()?,
         JsonFormat::Sniff => decoder.sniff()?,
@@ -38,6 +39,8 @@ pub fn decode_json(body: &[u8], format: JsonFormat, precision: Precision) -> Res
 /// A walk through one body.
 struct Decoder<'a> {
     text: &'a [u8],
+    /// The same where all of it is UTF-8, so that its strings need not be checked one by one.
+    sound: Option<&'a str>,
     /// Next byte to read.
     at: usize,
     /// Line of `at`, from 1; arrays do not keep it.
@@ -59,7 +62,7 @@ impl<'a> Decoder<'a> {
         while self.skip_space() {
             let (index, line) = (self.begin_event()?, self.line);
             let text = self.rest_of_line();
-            match self.read(text) {
+            match self.read(text.len()) {
                 Ok((parts, taken)) if is_blank(&text[taken..]) => self.push(parts, index, line)?,
                 Ok((parts, taken)) => self.refuse(Some(parts), trailing(taken), index, line),
                 Err(refusal) => self.refuse(None, explain(text, refusal), index, line),
@@ -102,7 +105,7 @@ impl<'a> Decoder<'a> {
         let index = self.begin_event()?;
         self.skip_space();
         let rest = &self.text[self.at..];
-        match self.read(rest) {
+        match self.read(rest.len()) {
             Ok((parts, taken)) => {
                 self.push(parts, index, 0)?;
                 self.at += taken;
@@ -123,7 +126,7 @@ impl<'a> Decoder<'a> {
         while self.skip_space() {
             let (index, line) = (self.begin_event()?, self.line);
             let text = self.rest_of_line();
-            match self.read(text) {
+            match self.read(text.len()) {
                 Ok((parts, taken)) => self.settle(Ok(parts), taken, index, line)?,
                 Err(refusal) => match skip_value(text) {
                     (end, Ok(())) => self.settle(Err(explain(&text[..end], refusal)), end, index, line)?,
@@ -145,7 +148,7 @@ impl<'a> Decoder<'a> {
         let (end, sound) = skip_value(rest);
         let Err(error) = sound else {
             let text = &rest[..end];
-            let outcome = self.read(text).map(|(parts, _)| parts).map_err(|refusal| explain(text, refusal));
+            let outcome = self.read(text.len()).map(|(parts, _)| parts).map_err(|refusal| explain(text, refusal));
             return self.settle(outcome, end, index, line);
         };
         self.lookahead -= end;
@@ -184,8 +187,13 @@ impl<'a> Decoder<'a> {
         Ok(self.events as u32 - 1)
     }
 
-    fn read(&mut self, text: &'a [u8]) -> Result<(Parts<'a>, usize), Refusal> {
-        read_event(text, self.precision, &mut self.batch)
+    /// Reads an event from the next `length` bytes.
+    fn read(&mut self, length: usize) -> Result<(Parts<'a>, usize), Refusal> {
+        let range = self.at..self.at + length;
+        match self.sound.and_then(|sound| sound.get(range.clone())) {
+            Some(text) => read_event(Deserializer::from_str(text), self.precision, &mut self.batch),
+            None => read_event(Deserializer::from_slice(&self.text[range]), self.precision, &mut self.batch),
+        }
     }
 
     fn push(&mut self, parts: Parts<'a>, index: u32, line: u32) -> Result<(), Fault> {
@@ -243,7 +251,7 @@ impl<'a> Decoder<'a> {
 /// Walks over one JSON value of any depth without recursion. The bytes walked, and whether they
 /// follow JSON's grammar; bytes that are not UTF-8, lone surrogates and huge numbers do.
 fn skip_value(text: &[u8]) -> (usize, serde_json::Result<()>) {
-    let mut json = serde_json::Deserializer::from_slice(text);
+    let mut json = Deserializer::from_slice(text);
     let sound = IgnoredAny::deserialize(&mut json).map(|_| ());
     (json.into_iter::<IgnoredAny>().byte_offset(), sound)
 }

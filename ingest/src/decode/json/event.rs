@@ -12,6 +12,7 @@ use braid_shared::limits::{EVENT_BYTES_MAX, FIELDS_MAX, ID_BYTES_MAX, KEY_BYTES_
 use braid_shared::model::batch::BatchValue;
 use braid_shared::model::{Batch, Precision, Row, Timestamp, ValueRef};
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::de::Read;
 use serde_json::value::RawValue;
 
 use super::scalar;
@@ -58,12 +59,15 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Reads the event at the head of `text` and tells how many bytes it took. A refused event leaves
+/// Reads the event at the head of `json` and tells how many bytes it took. A refused event leaves
 /// nothing in the batch.
-pub(super) fn read_event<'a>(text: &'a [u8], precision: Precision, batch: &mut Batch<'a>) -> Result<(Parts<'a>, usize), Refusal> {
+pub(super) fn read_event<'a, R: Read<'a>>(
+    mut json: serde_json::Deserializer<R>,
+    precision: Precision,
+    batch: &mut Batch<'a>,
+) -> Result<(Parts<'a>, usize), Refusal> {
     let (fields_start, tags_start) = (batch.fields.len(), batch.tags.len());
     let mut reader = Reader::new(batch, precision);
-    let mut json = serde_json::Deserializer::from_slice(text);
     let outcome = match (&mut reader).deserialize(&mut json) {
         Ok(()) => reader.finish().map_err(Refusal::Rule),
         Err(error) => Err(reader.refusal(error)),
