@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 use crate::server::{End, Server, until};
 
 /// Runs `braid-load` to its end; its exit code and what it printed.
-fn braid_load(server: &Server, more: &[&str]) -> (u8, Value) {
+pub(crate) fn braid_load(server: &Server, more: &[&str]) -> (u8, Value) {
     let words = ["braid-load", "run", "--url", &server.url(), "--json", "--verify", "--connections", "4", "--seed", "11"];
     let mut out = Vec::new();
     let code = braid_load::main(words.iter().chain(more).map(Into::into), &mut out);
     (code, serde_json::from_slice(&out).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&out))))
 }
 
-fn is_clean(code: u8, said: &Value) {
+pub(crate) fn is_clean(code: u8, said: &Value) {
     for fault in ["lost", "invented", "doubled", "altered", "disordered"] {
         assert_eq!(said["verify"][fault], json!({"count": 0, "named": []}), "{fault}: {said}");
     }
