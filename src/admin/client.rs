@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use clap::ArgMatches;
-use reqwest::Method;
-use reqwest::blocking::Client as Http;
+use reqwest::blocking::{Client as Http, RequestBuilder, Response};
+use reqwest::{Method, StatusCode};
 use serde_json::Value;
 
-/// Longest wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest wait for an answer, and for more of one.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(super) enum Failure {
     Unreachable(String),
     /// What was waited for did not come about.
     GaveUp(String),
+    /// A file on this side can't be written.
+    Local(String),
 }
 
 impl Failure {
@@ -30,6 +32,7 @@ impl Failure {
             Failure::Usage(_) => 2,
             Failure::Unreachable(_) => 3,
             Failure::GaveUp(_) => 4,
+            Failure::Local(_) => 5,
         }
     }
 }
@@ -38,7 +41,7 @@ impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Failure::Refused(status, code, detail) => write!(f, "{code} ({status}): {detail}"),
-            Failure::Usage(why) | Failure::Unreachable(why) | Failure::GaveUp(why) => f.write_str(why),
+            Failure::Usage(why) | Failure::Unreachable(why) | Failure::GaveUp(why) | Failure::Local(why) => f.write_str(why),
         }
     }
 }
@@ -85,26 +88,58 @@ impl Client {
         self.send(Method::DELETE, &with_query(path, parameters), None)
     }
 
+    /// A read as a stream of lines, which is read as far as it goes.
+    pub(super) fn stream(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Response, Failure> {
+        let request = self.request(Method::GET, &with_query(path, parameters)).header("accept", "application/x-ndjson");
+        let response = request.send().map_err(|error| self.unreachable(&error))?;
+        if response.status().is_success() { Ok(response) } else { Err(self.refused(response)) }
+    }
+
     fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
-        let unreachable = |error: reqwest::Error| Failure::Unreachable(format!("{}: {}", self.base, causes(&error)));
-        let mut request = self.http.request(method, format!("{}{path}", self.base));
-        if let Some(token) = &self.token {
-            request = request.header("authorization", format!("Bearer {token}"));
-        }
+        let mut request = self.request(method, path);
         if let Some(body) = body {
             request = request.header("content-type", "application/json").body(body.to_string());
         }
-        let response = request.send().map_err(unreachable)?;
-        let status = response.status();
-        let body = response.bytes().map_err(unreachable)?;
-        let answer: Option<Value> = serde_json::from_slice(&body).ok();
-        match answer {
-            Some(answer) if status.is_success() => Ok(answer),
-            Some(problem) if problem["code"].is_string() => {
-                Err(Failure::Refused(status.as_u16(), text(&problem["code"]), text(&problem["detail"])))
-            }
-            _ => Err(Failure::Unreachable(format!("{}: status {status}, and an answer that is not Braid's", self.base))),
+        self.answered(request.send().map_err(|error| self.unreachable(&error))?)
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.http.request(method, format!("{}{path}", self.base));
+        match &self.token {
+            Some(token) => request.header("authorization", format!("Bearer {token}")),
+            None => request,
         }
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+        Failure::Unreachable(format!("{}: {}", self.base, causes(error)))
+    }
+
+    fn answered(&self, response: Response) -> Result<Value, Failure> {
+        let status = response.status();
+        if !status.is_success() {
+            return Err(self.refused(response));
+        }
+        let body = response.bytes().map_err(|error| self.unreachable(&error))?;
+        serde_json::from_slice(&body).map_err(|_| self.strange(status))
+    }
+
+    fn refused(&self, response: Response) -> Failure {
+        let status = response.status();
+        let body = match response.bytes() {
+            Ok(body) => body,
+            Err(error) => return self.unreachable(&error),
+        };
+        match serde_json::from_slice::<Value>(&body) {
+            Ok(problem) if problem["code"].is_string() => {
+                Failure::Refused(status.as_u16(), text(&problem["code"]), text(&problem["detail"]))
+            }
+            _ => self.strange(status),
+        }
+    }
+
+    fn strange(&self, status: StatusCode) -> Failure {
+        Failure::Unreachable(format!("{}: status {status}, and an answer that is not Braid's", self.base))
     }
 }
 

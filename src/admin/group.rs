@@ -4,7 +4,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 
 use super::client::{Client, Failure, text};
-use super::table::table;
+use super::table::{plain, table};
 
 pub(super) fn command() -> Command {
     let namespace = || Arg::new("namespace").required(true).value_name("NAMESPACE");
@@ -56,11 +56,13 @@ fn database(text: &str) -> Result<Value, Failure> {
 }
 
 fn checked(client: &Client, answer: &Value) -> Result<String, Failure> {
-    let databases = answer["groups"].as_array().into_iter().flatten().flat_map(|group| group["databases"].as_array()).flatten();
-    let broken: Vec<String> =
-        databases.filter(|database| database["reachable"] == false).map(|database| text(&database["fault"])).collect();
     let shown = shown(client, answer)?;
-    if broken.is_empty() { Ok(shown) } else { Err(Failure::GaveUp(format!("{shown}{}", broken.join("\n")))) }
+    if faults(answer).is_empty() { Ok(shown) } else { Err(Failure::GaveUp(shown)) }
+}
+
+fn faults(answer: &Value) -> Vec<String> {
+    let databases = answer["groups"].as_array().into_iter().flatten().flat_map(|group| group["databases"].as_array()).flatten();
+    databases.filter(|database| !database["fault"].is_null()).map(|database| text(&database["fault"])).collect()
 }
 
 fn shown(client: &Client, answer: &Value) -> Result<String, Failure> {
@@ -86,7 +88,8 @@ fn shown(client: &Client, answer: &Value) -> Result<String, Failure> {
         }
     }
     let facts = format!("\ndue before {}, dropped before {}\n", text(&answer["closing"]), text(&answer["dropped"]));
-    Ok(table(&["GROUP", "FROM", "DATABASE", "TABLES", "REACHABLE", "URL"], &rows) + &facts)
+    let faults: String = faults(answer).iter().map(|fault| plain(fault) + "\n").collect();
+    Ok(table(&["GROUP", "FROM", "DATABASE", "TABLES", "REACHABLE", "URL"], &rows) + &facts + &faults)
 }
 
 #[cfg(test)]

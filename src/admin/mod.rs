@@ -1,9 +1,13 @@
-//! Administration over HTTP: `braid layout`, `braid ns`, `braid heat`, `braid group`. A client and tables, no rule of its own.
+//! Administration over HTTP: `braid layout`, `braid ns`, `braid heat`, `braid group`, `braid export`. A client and tables,
+//! no rule of its own.
 //!
 //! Exit codes: 0 done; 1 the server refused; 2 the command line is wrong; 3 the server can't be
-//! reached or its answer is not Braid's; 4 `--wait` gave up, or a database can't be reached.
+//! reached, or its answer is not Braid's or was cut; 4 `--wait` gave up, or a database can't be used;
+//! 5 a file can't be written.
 
 mod client;
+mod export;
+mod export_file;
 mod group;
 mod heat;
 mod layout;
@@ -29,6 +33,7 @@ const ADMIN: &[Admin] = &[
     Admin { command: ns::command, run: ns::run },
     Admin { command: heat::command, run: heat::run },
     Admin { command: group::command, run: group::run },
+    Admin { command: export::command, run: export::run },
 ];
 
 /// Runs the command line if it asks for administration, which takes other flags than a server does.
