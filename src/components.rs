@@ -36,6 +36,7 @@ pub(crate) struct Components {
     clock: Arc<dyn Clock>,
     ingest: Option<Arc<Ingest>>,
     query: Option<Arc<Query>>,
+    databases: Arc<Databases>,
     refresh: Duration,
     draining: AtomicBool,
     background: std::sync::Mutex<JoinSet<()>>,
@@ -50,7 +51,8 @@ impl Components {
         let store: Arc<dyn Store> = MeteredStore::new(opened.store, &registry)?;
         let catalog = Catalog::open(store.clone(), clock.clone(), shared(settings.grace)).await?;
         catalog.register(&registry)?;
-        let tables = Tables::new(Databases::new(), &registry)?;
+        let databases = Databases::new();
+        let tables = Tables::new(databases.clone(), &registry)?;
 
         let mut background = JoinSet::new();
         background.spawn(catalog.clone().keep_fresh(settings.refresh));
@@ -87,7 +89,7 @@ impl Components {
         let query = query.transpose()?;
         let (refresh, draining, background) = (settings.refresh, AtomicBool::new(false), background.into());
         let closer = opened.closer;
-        Ok(Components { registry, store, closer, catalog, clock, ingest, query, refresh, draining, background })
+        Ok(Components { registry, store, closer, catalog, clock, ingest, query, databases, refresh, draining, background })
     }
 
     /// The ingest tier's routes; none where it does not run here.
@@ -114,6 +116,11 @@ impl Components {
             missing.push(format!("catalog: last read {} s ago", age.as_secs()));
         }
         missing
+    }
+
+    /// What is wrong and does not keep the node from serving: writes and hot reads need no database of cold history.
+    pub(crate) fn troubles(&self) -> Vec<String> {
+        self.databases.all_faults()
     }
 
     /// Whether the node is about to end.

@@ -15,6 +15,7 @@ use std::process::ExitCode;
 
 use clap::ArgMatches;
 use settings::{Layers, Settings, Tier};
+use tokio::runtime::Runtime;
 
 /// Many small, short-lived buffers: a faster allocator is worth a dependency.
 #[global_allocator]
@@ -55,10 +56,15 @@ fn main() -> ExitCode {
     }
 }
 
-#[tokio::main]
-async fn run(tier: Tier, settings: &Settings) -> Result<(), Box<dyn Error>> {
-    let components = components::Components::build(tier, settings).await?;
-    serve::serve(components, settings).await
+fn run(tier: Tier, settings: &Settings) -> Result<(), Box<dyn Error>> {
+    let runtime = Runtime::new()?;
+    let ended = runtime.block_on(async {
+        let components = components::Components::build(tier, settings).await?;
+        serve::serve(components, settings).await
+    });
+    // The store is closed. A thread that hangs in a database of cold history must not keep the process.
+    runtime.shutdown_background();
+    ended
 }
 
 /// Works on cold history without serving; what is not as it should be makes the exit code 1.

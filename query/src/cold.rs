@@ -12,15 +12,16 @@ use std::sync::Arc;
 use braid_shared::block::Block;
 use braid_shared::catalog::{CatalogError, NamespaceView, View};
 use braid_shared::cold::rules::{Published, Sources, TableFile, is_due, sources};
+use braid_shared::cold::tables::Wanted;
 use braid_shared::cold::{Bucket, DatabaseError, Page, PageId};
-use braid_shared::model::{Namespace, TimeRange};
+use braid_shared::model::{Namespace, TimeRange, Timestamp};
 use braid_shared::partition::Partition;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use crate::Query;
 use crate::error::QueryError;
 use crate::fan_out::Answered;
-use crate::walk::Planned;
+use crate::walk::{Planned, length};
 
 /// Manifest pages of one stretch that are read at once.
 const PAGE_READS_MAX: usize = 16;
@@ -109,12 +110,13 @@ impl Query {
         stream::iter(reads).buffer_unordered(PAGE_READS_MAX).try_collect().await
     }
 
-    /// Reads tables as far as they touch `range`.
-    pub(crate) async fn read_tables(&self, fresh: &Fresh, tables: &[TableRead], range: TimeRange) -> Vec<TableAnswer> {
+    /// Reads tables as far as they touch `range`; where one id is looked for, little but that.
+    pub(crate) async fn read_tables(&self, fresh: &Fresh, tables: &[TableRead], range: TimeRange, id: Option<&str>) -> Vec<TableAnswer> {
+        let id: Option<Arc<str>> = id.map(Arc::from);
         let read = |table: TableRead| {
+            let wanted = Wanted { range, suffixes: table.suffixes.clone(), id: id.clone() };
             let reading = async move {
-                let groups = &fresh.namespace.groups;
-                let blocks = self.tables.blocks(groups, &table.bucket, &table.published, range, table.suffixes.clone()).await;
+                let blocks = self.tables.blocks(&fresh.namespace.groups, &table.bucket, &table.published, &wanted).await;
                 TableAnswer { table, blocks }
             };
             reading.boxed()
@@ -133,10 +135,14 @@ impl Split {
         }
     }
 
-    /// Bytes of the files that are read for `range`: about what their blocks will be.
-    pub fn file_bytes(&self, range: TimeRange) -> usize {
-        let files = self.tables.iter().flat_map(|table| table.files(range));
-        files.map(|file| usize::try_from(file.bytes).unwrap_or(usize::MAX)).fold(0, usize::saturating_add)
+    /// About as many bytes as the blocks that tables give for `range`: of each file as much as of its time is read.
+    pub fn table_bytes(&self, range: TimeRange) -> usize {
+        let share = |file: &TableFile| {
+            let read = range.intersect(TimeRange { from: Timestamp::from_nanos(file.min_ts), to: Timestamp::from_nanos(file.max_ts) });
+            let part = length(read).max(1) as f64 / file.max_ts.saturating_sub(file.min_ts).max(1) as f64;
+            (file.bytes as f64 * part) as usize
+        };
+        self.tables.iter().flat_map(|table| table.files(range)).map(share).fold(0, usize::saturating_add)
     }
 
     /// The store's answer to [`Split::in_store`] as one to all that was planned: the rest has no

@@ -336,10 +336,10 @@ impl Reader {
             let FanOut::Whole(answered) = fan_out(store, &asked, range, consistency, self.budget - bytes, deadline).await? else {
                 return Ok(None);
             };
-            if (bytes + answered.bytes).saturating_add(split.file_bytes(stretch.range)) > self.budget {
+            if (bytes + answered.bytes).saturating_add(split.table_bytes(stretch.range)) > self.budget {
                 return Ok(None);
             }
-            let tables = self.query.read_tables(fresh, &split.tables, stretch.range).await;
+            let tables = self.query.read_tables(fresh, &split.tables, stretch.range, self.asked.selection.id.as_deref()).await;
             let cold: usize = tables.iter().flat_map(|table| &table.blocks).flatten().map(|(_, block)| block.bytes().len()).sum();
             // What was planned on the view stands for a grace from when its read began (COLD-8).
             self.query.check_deadline(began, &self.settled.view)?;

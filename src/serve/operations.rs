@@ -24,11 +24,12 @@ pub(super) fn guarded(components: &Arc<Components>) -> Router {
     Router::new().route("/metrics", get(metrics)).route("/version", get(version)).with_state(components.clone())
 }
 
-/// 200, or 503 with what is missing, a line each.
+/// 200, with what is wrong elsewhere; or 503 with what is missing; a line each.
 async fn readyz(State(components): State<Arc<Components>>) -> Response {
     let missing = components.missing();
     if missing.is_empty() {
-        return "ok\n".into_response();
+        let troubles: String = components.troubles().iter().map(|trouble| format!("trouble: {trouble}\n")).collect();
+        return format!("ok\n{troubles}").into_response();
     }
     (StatusCode::SERVICE_UNAVAILABLE, missing.join("\n") + "\n").into_response()
 }

@@ -24,6 +24,7 @@ pub(crate) struct Server {
     address: String,
     client: Client,
     flags: Vec<String>,
+    environment: Vec<(&'static str, String)>,
 }
 
 /// How a server is brought down before it is started again.
@@ -43,9 +44,14 @@ impl Server {
 
     /// A fresh server with more flags.
     pub(crate) fn start_with(flags: &[&str]) -> Server {
+        Server::start_in(Vec::new(), flags)
+    }
+
+    /// A fresh server with more flags and an environment.
+    pub(crate) fn start_in(environment: Vec<(&'static str, String)>, flags: &[&str]) -> Server {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        let mut server = Server { dir, child: None, address: "127.0.0.1:0".to_owned(), client: Client::new(""), flags };
+        let mut server = Server { dir, child: None, address: "127.0.0.1:0".to_owned(), client: Client::new(""), flags, environment };
         server.spawn();
         server
     }
@@ -101,6 +107,7 @@ impl Server {
             .arg(self.data_dir())
             .args(&self.flags)
             .env("RUST_BACKTRACE", "0")
+            .envs(self.environment.iter().cloned())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -134,8 +141,13 @@ impl Server {
         self.dir.path().join("log")
     }
 
+    /// All that it logged.
+    pub(crate) fn whole_log(&self) -> String {
+        fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
     fn log(&self) -> String {
-        let log = fs::read_to_string(self.log_path()).unwrap_or_default();
+        let log = self.whole_log();
         let tail = log.len().saturating_sub(8_000);
         log.get(tail..).unwrap_or_default().to_owned()
     }

@@ -39,6 +39,9 @@ struct TableJson<'a> {
     table: u32,
     database: Option<&'a str>,
     files: Vec<&'a str>,
+    /// What this node's last calls to the database came to, where they failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fault: Option<String>,
 }
 
 pub(super) async fn partitions(call: Call, _place: Place) -> Result<Response, QueryError> {
@@ -49,7 +52,7 @@ pub(super) async fn partitions(call: Call, _place: Place) -> Result<Response, Qu
     let (planned, tables) = reader.explain().await?;
     let partitions: Vec<_> = planned.iter().map(|planned| PartitionJson::of(planned, broadcast)).collect();
     let groups = call.query.fresh(&call.namespace()?).await?.namespace.groups.clone();
-    let tables: Vec<_> = tables.iter().map(|table| TableJson::of(table, &groups, reader.range(), broadcast)).collect();
+    let tables: Vec<_> = tables.iter().map(|table| TableJson::of(&call, table, &groups, reader.range(), broadcast)).collect();
     let mut body = b"{\"partitions\":".to_vec();
     put(&mut body, &partitions);
     body.extend_from_slice(b",\"tables\":");
@@ -74,16 +77,19 @@ fn asked(call: &Call, params: &Params<'_>) -> Result<Asked, QueryError> {
 }
 
 impl<'a> TableJson<'a> {
-    fn of(read: &'a TableRead, groups: &'a Groups, range: TimeRange, broadcast: bool) -> TableJson<'a> {
+    fn of(call: &Call, read: &'a TableRead, groups: &'a Groups, range: TimeRange, broadcast: bool) -> TableJson<'a> {
         let Published { group, table, .. } = read.published;
+        let database = groups.database(group, table);
+        let faults = database.map(|database| call.query.tables.databases().faults(database)).unwrap_or_default();
         TableJson {
             key: broadcast.then_some(&*read.bucket.key),
             bucket: read.bucket.start.to_string(),
             version: read.bucket.layout.version.revision,
             group,
             table,
-            database: groups.database(group, table).map(|database| &*database.name),
+            database: database.map(|database| &*database.name),
             files: read.files(range).map(|file| &*file.path).collect(),
+            fault: (!faults.is_empty()).then(|| faults.join("; ")),
         }
     }
 }

@@ -38,6 +38,7 @@ struct DatabaseJson<'a> {
     database: &'a Database,
     #[serde(skip_serializing_if = "Option::is_none")]
     reachable: Option<bool>,
+    /// What a check found, or what this node's last calls came to.
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
 }
@@ -74,8 +75,10 @@ async fn answer(call: &Call, status: StatusCode, check: bool) -> Result<Response
     for (at, (from, group)) in namespace.groups.listed().enumerate() {
         let mut databases = Vec::new();
         for database in &group.databases {
-            let fault = if check { probe(call, database).await.err().map(|fault| fault.to_string()) } else { None };
-            databases.push(DatabaseJson { database, reachable: check.then_some(fault.is_none()), fault });
+            let probed = if check { probe(call, database).await.err() } else { None };
+            let known = call.query.tables.databases().faults(database);
+            let fault = probed.as_ref().map(ToString::to_string).or_else(|| (!known.is_empty()).then(|| known.join("; ")));
+            databases.push(DatabaseJson { database, reachable: check.then_some(probed.is_none()), fault });
         }
         groups.push(GroupJson { group: at + 1, from: instant(from), tables: group.tables, databases });
     }

@@ -55,7 +55,7 @@ pub(super) fn problem(error: &QueryError) -> Problem {
                 "suffix": partition.suffix,
             }),
         ),
-        QueryError::Table(error) => problem.with("database", error.database.as_str()).with("file", error.path.as_str()),
+        QueryError::Table(error) => problem.with("database", error.database.name.as_str()).with("file", error.path.as_str()),
         _ => problem,
     }
 }

@@ -21,7 +21,7 @@ use crate::timeline::Timeline;
 pub struct Database {
     /// What operators call it; distinct in its group.
     pub name: String,
-    /// Where it is: `file:///…`.
+    /// Where it is: `file:///directory` or `s3://bucket/prefix`.
     pub url: String,
     /// Its weight: how many of the group's tables it holds, > 0.
     pub tables: u32,
@@ -122,9 +122,11 @@ impl Database {
         if self.tables == 0 {
             return Err(GroupFault::Invalid(format!("database {name} has no tables")));
         }
-        let scheme = ["file:///", "s3://"].iter().any(|scheme| url.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty()));
-        if !scheme || url.len() > STRING_BYTES_MAX {
-            return Err(GroupFault::Invalid(format!("database {name}: {url:?} is not file:///… or s3://…")));
+        // Whoever may list groups sees the URL: no credentials belong into it.
+        let place = |rest: &str| !rest.is_empty() && !rest.starts_with('/') && !rest.contains(['@', '?', '#']);
+        let known = url.strip_prefix("file:///").is_some_and(|rest| !rest.is_empty()) || url.strip_prefix("s3://").is_some_and(place);
+        if !known || url.len() > STRING_BYTES_MAX {
+            return Err(GroupFault::Invalid(format!("database {name}: its URL is not file:///DIRECTORY or s3://BUCKET/PREFIX")));
         }
         Ok(())
     }
@@ -284,6 +286,7 @@ mod tests {
             Group { tables: 1, databases: vec![database("a/b", 1)] },
             Group { tables: 1, databases: vec![Database { url: "ftp://x".into(), ..database("a", 1) }] },
             Group { tables: 1, databases: vec![Database { url: "s3://".into(), ..database("a", 1) }] },
+            Group { tables: 1, databases: vec![Database { url: "s3://key:secret@bucket".into(), ..database("a", 1) }] },
         ];
         for group in wrong {
             assert!(matches!(group.check(), Err(GroupFault::Invalid(_))), "{group:?}");

@@ -12,6 +12,8 @@
 
 pub mod archive;
 pub mod database;
+#[cfg(test)]
+mod faulty;
 pub mod group;
 pub mod manifest;
 pub mod path;

@@ -1,8 +1,9 @@
 //! A bucket's published files back to blocks of its partitions, each file checked against its
 //! manifest entry, so that whoever merges blocks need not know where they came from.
 //!
-//! A file is fetched and decoded whole, once: what came of it is kept, up to a bound, since its name
-//! is never used for anything else.
+//! A file is fetched whole, and checked before anything of it is believed. One that is wanted whole is
+//! decoded once, and its blocks are kept; of others only the pages that are near what is wanted are
+//! decoded, and the file is kept. Both up to a bound: a name is never used for anything else.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -22,8 +23,10 @@ use crate::model::{Namespace, TimeRange, Timestamp};
 use crate::partition::Partition;
 use crate::store::overlaps;
 
-/// Bytes of blocks that are kept.
+/// Bytes of blocks that are kept, and of files.
 const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// What is larger than this part of that is not kept.
+const KEPT_PART_MAX: usize = 2;
 
 /// A bucket of one key under one layout.
 #[derive(Clone, Debug)]
@@ -59,19 +62,30 @@ impl Bucket {
 /// What a file gave: blocks, each with its suffix, ascending.
 pub type FileBlocks = Arc<[(u32, Block)]>;
 
+/// What is wanted of a bucket's tables.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Event times.
+    pub range: TimeRange,
+    /// Suffixes.
+    pub suffixes: Range<u32>,
+    /// The one id that is looked for, if one is: others may be left out.
+    pub id: Option<Arc<str>>,
+}
+
 /// Reads tables.
 pub struct Tables {
     databases: Arc<Databases>,
-    kept: Mutex<Kept>,
+    blocks: Mutex<Kept<FileBlocks>>,
+    readers: Mutex<Kept<Arc<TableReader>>>,
     files: IntCounter,
     bytes: IntCounter,
     hits: IntCounter,
 }
 
-/// Files decoded of late, the oldest first to go.
-#[derive(Default)]
-struct Kept {
-    files: HashMap<String, FileBlocks>,
+/// What came of the files that were read of late, the oldest first to go.
+struct Kept<T> {
+    files: HashMap<String, (T, usize)>,
     order: VecDeque<String>,
     bytes: usize,
 }
@@ -89,9 +103,11 @@ impl Tables {
     /// A reader over these databases; registers its metrics.
     pub fn new(databases: Arc<Databases>, registry: &Registry) -> Result<Arc<Tables>, prometheus::Error> {
         let counter = |name: &str, help: &str| register(registry, IntCounter::new(name, help)?);
+        databases.register(registry)?;
         Ok(Arc::new(Tables {
             databases,
-            kept: Mutex::default(),
+            blocks: Mutex::default(),
+            readers: Mutex::default(),
             files: counter("braid_cold_files_read_total", "Table files fetched and decoded.")?,
             bytes: counter("braid_cold_bytes_read_total", "Bytes of table files fetched.")?,
             hits: counter("braid_cold_files_kept_total", "Table files that were at hand, decoded already.")?,
@@ -103,38 +119,48 @@ impl Tables {
         &self.databases
     }
 
-    /// The blocks of a bucket's published events for some of its suffixes, of files that touch
-    /// `range`: by suffix, ascending. Every file was there, and is what its entry says.
+    /// The blocks of a bucket's published events that are wanted, and perhaps more: by suffix, ascending.
+    /// Every file that touches the range was there, and is what its entry says.
     pub async fn blocks(
         &self,
         groups: &Groups,
         bucket: &Bucket,
         published: &Published,
-        range: TimeRange,
-        suffixes: Range<u32>,
+        wanted: &Wanted,
     ) -> Result<Vec<(u32, Block)>, DatabaseError> {
         let database = database_of(groups, published)?;
         let mut blocks = Vec::new();
-        for file in published.files.iter().filter(|file| touches(file, range)) {
-            let of_file = self.file(database, bucket, file).await?;
-            let wanted = |(suffix, block): &&(u32, Block)| suffixes.contains(suffix) && overlaps(&block.header().address, range);
-            blocks.extend(of_file.iter().filter(wanted).cloned());
+        for file in published.files.iter().filter(|file| touches(file, wanted.range)) {
+            let of_file = self.file(database, bucket, file, wanted).await?;
+            let is_wanted =
+                |(suffix, block): &&(u32, Block)| wanted.suffixes.contains(suffix) && overlaps(&block.header().address, wanted.range);
+            blocks.extend(of_file.iter().filter(is_wanted).cloned());
         }
         blocks.sort_by_key(|(suffix, _)| *suffix);
         Ok(blocks)
     }
 
-    async fn file(&self, database: &Database, bucket: &Bucket, file: &TableFile) -> Result<FileBlocks, DatabaseError> {
-        if let Some(kept) = self.kept.lock().expect("no holder panics").files.get(&file.path) {
+    async fn file(&self, database: &Database, bucket: &Bucket, file: &TableFile, wanted: &Wanted) -> Result<FileBlocks, DatabaseError> {
+        if let Some(kept) = self.blocks.lock().expect("no holder panics").get(&file.path) {
             self.hits.inc();
-            return Ok(kept.clone());
+            return Ok(kept);
         }
-        let bytes = self.fetch(database, file).await?;
-        let (of, expected, checksum) = (bucket.clone(), file.rows, file.checksum);
         let altered = |why: String| DatabaseError::new(DatabaseErrorKind::Altered, database, &file.path, why);
-        let decoded = tokio::task::spawn_blocking(move || decode(&of, bytes, checksum, expected)).await;
-        let blocks = decoded.map_err(|error| altered(error.to_string()))?.map_err(|error| altered(error.to_string()))?;
-        self.kept.lock().expect("no holder panics").keep(file.path.clone(), blocks.clone());
+        let kept = self.readers.lock().expect("no holder panics").get(&file.path);
+        let bytes = if kept.is_some() { Bytes::new() } else { self.fetch(database, file).await? };
+        let (of, expected, checksum, wanted) = (bucket.clone(), file.rows, file.checksum, wanted.clone());
+        let reading = move || {
+            let reader = kept.map_or_else(|| TableReader::open(bytes, checksum, &of.about()).map(Arc::new), Ok)?;
+            let (blocks, whole) = decode(&of, &reader, expected, &wanted)?;
+            Ok::<_, Unsound>((reader, blocks, whole))
+        };
+        let read = tokio::task::spawn_blocking(reading).await;
+        let (reader, blocks, whole) = read.map_err(|error| altered(error.to_string()))?.map_err(|error| altered(error.to_string()))?;
+        if whole {
+            self.blocks.lock().expect("no holder panics").keep(&file.path, blocks.clone(), bytes_of(&blocks));
+        } else {
+            self.readers.lock().expect("no holder panics").keep(&file.path, reader.clone(), reader.bytes());
+        }
         Ok(blocks)
     }
 
@@ -164,7 +190,7 @@ impl Tables {
 pub fn database_of<'a>(groups: &'a Groups, published: &Published) -> Result<&'a Database, DatabaseError> {
     groups.database(published.group, published.table).ok_or_else(|| DatabaseError {
         kind: DatabaseErrorKind::Unavailable,
-        database: format!("of group {}", published.group),
+        database: Database { name: format!("of group {}", published.group), url: String::new(), tables: 0 },
         path: published.files.first().map(|file| file.path.clone()).unwrap_or_default(),
         why: "this node knows no such group".into(),
     })
@@ -184,45 +210,62 @@ fn digest_of(bytes: Bytes, checksum: u64, about: &About) -> Result<Digest, Table
     Ok(digest)
 }
 
-/// A file's events as blocks of the partitions that they belong to.
-fn decode(bucket: &Bucket, bytes: Bytes, checksum: u64, expected: u64) -> Result<FileBlocks, Unsound> {
-    let layout = &*bucket.layout;
-    let reader = TableReader::open(bytes, checksum, &bucket.about())?;
-    let mut by_suffix: HashMap<u32, Resettle> = HashMap::new();
-    let mut rows = 0;
-    reader.each(TimeRange::ALL, |ts, id, cells, stamp| {
-        let tag = layout.shard_by.tag().and_then(|name| cells.iter().find(|cell| cell.tag && cell.name == name));
-        let tag = tag.and_then(|cell| if let crate::model::ValueRef::Str(tag) = cell.value { Some(tag) } else { None });
-        let suffix = layout.suffix(id, tag);
-        by_suffix.entry(suffix).or_default().push(layout, Timestamp::from_nanos(ts), id, cells, stamp);
-        rows += 1;
-        Ok::<(), TableError>(())
-    })?;
-    if rows != expected {
+/// A file's events as blocks of the partitions that they belong to, and whether all of them were decoded:
+/// unless one id is looked for, or little of the file is near what is wanted.
+fn decode(bucket: &Bucket, reader: &TableReader, expected: u64, wanted: &Wanted) -> Result<(FileBlocks, bool), Unsound> {
+    if reader.rows() != expected {
         return Err(TableError::Damaged("it has another number of events than its entry says").into());
     }
+    let (layout, id) = (&*bucket.layout, wanted.id.as_deref());
+    if let Some(id) = id
+        && !reader.may_hold(wanted.range, id)?
+    {
+        return Ok((Arc::new([]), false));
+    }
+    let whole = id.is_none() && reader.rows_near(wanted.range) > expected / 2;
+    let range = if whole { TimeRange::ALL } else { wanted.range };
+    let mut by_suffix: HashMap<u32, Resettle> = HashMap::new();
+    reader.each(range, |ts, of, cells, stamp| {
+        if id.is_some_and(|id| id != of) {
+            return Ok(());
+        }
+        let tag = layout.shard_by.tag().and_then(|name| cells.iter().find(|cell| cell.tag && cell.name == name));
+        let tag = tag.and_then(|cell| if let crate::model::ValueRef::Str(tag) = cell.value { Some(tag) } else { None });
+        let suffix = layout.suffix(of, tag);
+        by_suffix.entry(suffix).or_default().push(layout, Timestamp::from_nanos(ts), of, cells, stamp);
+        Ok::<(), TableError>(())
+    })?;
     let mut blocks = Vec::new();
     for (suffix, events) in by_suffix {
         let of_suffix = events.blocks(&Arc::new(bucket.partition(suffix)), layout, rand::random)?;
         blocks.extend(of_suffix.into_iter().map(|block| (suffix, block)));
     }
     blocks.sort_by_key(|(suffix, block)| (*suffix, block.header().address));
-    Ok(blocks.into())
+    Ok((blocks.into(), whole))
 }
 
-impl Kept {
-    fn keep(&mut self, path: String, blocks: FileBlocks) {
-        let bytes = bytes_of(&blocks);
-        if bytes > KEPT_BYTES_MAX / 4 || self.files.contains_key(&path) {
+impl<T> Default for Kept<T> {
+    fn default() -> Kept<T> {
+        Kept { files: HashMap::new(), order: VecDeque::new(), bytes: 0 }
+    }
+}
+
+impl<T: Clone> Kept<T> {
+    fn get(&self, path: &str) -> Option<T> {
+        self.files.get(path).map(|(kept, _)| kept.clone())
+    }
+
+    fn keep(&mut self, path: &str, what: T, bytes: usize) {
+        if bytes > KEPT_BYTES_MAX / KEPT_PART_MAX || self.files.contains_key(path) {
             return;
         }
         while self.bytes + bytes > KEPT_BYTES_MAX {
             let Some(oldest) = self.order.pop_front() else { break };
-            self.bytes -= self.files.remove(&oldest).map_or(0, |blocks| bytes_of(&blocks));
+            self.bytes -= self.files.remove(&oldest).map_or(0, |(_, bytes)| bytes);
         }
         self.bytes += bytes;
-        self.order.push_back(path.clone());
-        self.files.insert(path, blocks);
+        self.order.push_back(path.to_owned());
+        self.files.insert(path.to_owned(), (what, bytes));
     }
 }
 

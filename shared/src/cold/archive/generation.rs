@@ -16,6 +16,7 @@ use crate::cold::manifest::{Page, PageId};
 use crate::cold::path::{bucket_dir, file_path};
 use crate::cold::rules::{Entry, Nonce, Published, TableFile, Work, sweepable, work};
 use crate::cold::table::Written;
+use crate::cold::tables::Wanted;
 use crate::model::{Namespace, TimeRange, Timestamp};
 use crate::store::{Day, day_of};
 
@@ -83,7 +84,7 @@ impl Archiver {
         let epochs = namespace.epochs(key, TimeRange { from: Timestamp::MIN, to: Timestamp::MAX });
         for (page, slots) in slots(ns, key, &epochs, &days, ripe) {
             if let Err(error) = self.archive_page(&page, &slots, &namespace.groups, round).await {
-                self.failed(error, &format!("namespace {ns}, key {key:?}"), round)?;
+                self.failed(error, ns, &format!("namespace {ns}, key {key:?}"), round).await?;
             }
         }
         Ok(())
@@ -93,10 +94,12 @@ impl Archiver {
         let page = self.manifest.read(id).await?;
         let mut nonces = BTreeMap::new();
         for slot in slots {
+            let start = slot.bucket.start;
             match self.work_on(id, &page, slot).await? {
                 Work::Nothing => {}
-                Work::Archive => drop(nonces.insert(slot.bucket.start, Nonce(rand::random()))),
-                Work::Sweep => self.await_sweep(id, slot, page.get(&slot.bucket.start)),
+                Work::Archive if self.can_archive(id, start, &page, groups).await => drop(nonces.insert(start, Nonce(rand::random()))),
+                Work::Archive => round.failed += 1,
+                Work::Sweep => self.await_sweep(id, slot, page.get(&start)),
             }
         }
         if nonces.is_empty() {
@@ -109,6 +112,11 @@ impl Archiver {
             let (Some(nonce), Some(entry), Some(place)) = (nonces.get(&start), page.get(&start), groups.place(&id.key, start)) else {
                 continue;
             };
+            // It may have failed a moment ago, for another bucket of the page. This one stays open until the next round.
+            if !self.is_usable(&id.ns, &place.database).await {
+                round.failed += 1;
+                continue;
+            }
             let generation = Generation { page: id, slot, groups, place, nonce: *nonce, entry };
             match self.generation(&generation).await {
                 Ok(Some(entry)) => {
@@ -116,10 +124,17 @@ impl Archiver {
                     self.await_sweep(id, slot, Some(&entry));
                 }
                 Ok(None) => {}
-                Err(error) => self.failed(error, &hot::name(slot), round)?,
+                Err(error) => self.failed(error, &id.ns, &hot::name(slot), round).await?,
             }
         }
         Ok(())
+    }
+
+    /// Whether the databases that a bucket's next generation is read from and written to may be used.
+    async fn can_archive(&mut self, id: &PageId, bucket: Timestamp, page: &Page, groups: &Groups) -> bool {
+        let before = page.get(&bucket).and_then(|entry| entry.published.as_ref()).into_iter().collect();
+        let Some(place) = groups.place(&id.key, bucket) else { return false };
+        self.is_usable(&id.ns, &place.database).await && self.are_usable(&id.ns, before).await
     }
 
     /// What is left to do for a bucket. One of which nothing was archived is looked into once.
@@ -181,8 +196,8 @@ impl Archiver {
         for slice in self.slices(&hot, of.entry.published.as_ref()) {
             let mut blocks = hot.read(&*self.store, of.slot, slice).await?;
             if let Some(before) = &of.entry.published {
-                let suffixes = 0..of.slot.bucket.layout.shards;
-                blocks.extend(self.tables.blocks(of.groups, &of.slot.bucket, before, slice, suffixes).await?);
+                let all = Wanted { range: slice, suffixes: 0..of.slot.bucket.layout.shards, id: None };
+                blocks.extend(self.tables.blocks(of.groups, &of.slot.bucket, before, &all).await?);
             }
             let bytes: usize = blocks.iter().map(|(_, block)| block.bytes().len()).sum();
             let bucket = of.slot.bucket.clone();

@@ -23,12 +23,14 @@ pub(super) struct Metrics {
     pub(super) failures: IntCounter,
     /// Generations that wait for their grace.
     pub(super) waiting: IntGauge,
+    /// Databases that do not work.
+    pub(super) resting: IntGauge,
 }
 
 impl Metrics {
     pub(super) fn register(registry: &Registry) -> Result<Metrics, prometheus::Error> {
         let counter = |name: &str, help: &str| register(registry, IntCounter::new(name, help)?);
-        let waiting = register(registry, IntGauge::new("braid_archive_waiting", "Published generations that wait for their grace")?)?;
+        let gauge = |name: &str, help: &str| register(registry, IntGauge::new(name, help)?);
         Ok(Metrics {
             generations: counter("braid_archive_generations_total", "Generations of buckets published")?,
             events: counter("braid_archive_events_total", "Events in published generations")?,
@@ -39,7 +41,8 @@ impl Metrics {
             files_deleted: counter("braid_archive_files_deleted_total", "Replaced or dropped table files deleted")?,
             dropped: counter("braid_archive_dropped_total", "Buckets dropped by retention")?,
             failures: counter("braid_archive_failures_total", "Buckets that could not be archived, swept or dropped, each time")?,
-            waiting,
+            waiting: gauge("braid_archive_waiting", "Published generations that wait for their grace")?,
+            resting: gauge("braid_archive_databases_resting", "Databases to which nothing is archived because they do not work")?,
         })
     }
 

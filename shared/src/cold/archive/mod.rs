@@ -3,7 +3,7 @@
 //! `closing` (what is due, and since when) → `walk` (which buckets those are) → `generation` (open,
 //! read by `hot`, write by `build`, publish) → `sweep` (delete what is replaced). `retain` drops what
 //! is too old. Each step may be the last one that an archiver takes: the next one goes on from what
-//! stands. `audit` looks whether all is well, `preview` at what would be done, `lease` keeps two of them from doing the same work, and nothing hangs on it.
+//! stands. `resting` keeps a database that fails from delaying the others. `audit` looks whether all is well, `preview` at what would be done, `lease` keeps two of them from doing the same work, and nothing hangs on it.
 //!
 //! Never deletes what it did not see published a grace ago, or dropped.
 
@@ -15,6 +15,7 @@ mod hot;
 mod lease;
 mod metrics;
 mod preview;
+mod resting;
 mod retain;
 mod sweep;
 #[cfg(test)]
@@ -32,6 +33,7 @@ use self::closing::Ripening;
 use self::lease::Lease;
 use self::metrics::Metrics;
 pub use self::preview::Preview;
+use self::resting::Resting;
 use self::sweep::Pending;
 use super::database::{DatabaseError, Databases};
 use super::manifest::{Manifest, PageId};
@@ -152,7 +154,7 @@ pub struct Round {
     pub swept: u64,
     /// Buckets dropped.
     pub dropped: u64,
-    /// Buckets that could not be archived, swept or dropped; the log names them.
+    /// Buckets that could not be archived, swept or dropped; the log names them, or their database that rests.
     pub failed: u64,
     /// Whether something waits for a grace to pass.
     pub waiting: bool,
@@ -176,6 +178,8 @@ pub struct Archiver {
     sweeping: HashSet<Nonce>,
     /// Buckets that were due when nothing was found of them: what comes later sets the mark.
     empty: HashSet<(PageId, Timestamp)>,
+    /// Databases that do not work.
+    resting: Resting,
     /// Whether more is made due and dropped as time goes on.
     raising: bool,
 }
@@ -204,6 +208,7 @@ impl Archiver {
             sweeps: VecDeque::new(),
             sweeping: HashSet::new(),
             empty: HashSet::new(),
+            resting: Resting::new(),
             raising: true,
         })
     }
@@ -275,13 +280,16 @@ impl Archiver {
     }
 
     /// Counts and tells of a failure that ends only its bucket's turn; whoever is told to stop stops.
-    fn failed(&self, error: ArchiveError, what: &str, round: &mut Round) -> Result<(), ArchiveError> {
+    async fn failed(&mut self, error: ArchiveError, ns: &Namespace, what: &str, round: &mut Round) -> Result<(), ArchiveError> {
         if matches!(error, ArchiveError::Stopped(_)) {
             return Err(error);
         }
         round.failed += 1;
         self.metrics.failures.inc();
         tracing::warn!(%error, what, "a bucket was not archived");
+        if let ArchiveError::Database(error) = &error {
+            self.suspect(ns, error).await;
+        }
         Ok(())
     }
 

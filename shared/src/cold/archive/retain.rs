@@ -73,19 +73,30 @@ impl Archiver {
         round: &mut Round,
     ) -> Result<(), ArchiveError> {
         for slot in slots {
-            match self.delete_bucket(namespace, id, &slot).await {
+            match self.delete_bucket(namespace, id, &slot, round).await {
                 Ok(true) => round.dropped += 1,
                 Ok(false) => {}
-                Err(error) => self.failed(error, &hot::name(&slot), round)?,
+                Err(error) => self.failed(error, &id.ns, &hot::name(&slot), round).await?,
             }
         }
         Ok(())
     }
 
-    /// Deletes a dropped bucket; whether there was anything of it.
-    async fn delete_bucket(&self, namespace: &NamespaceView, id: &PageId, slot: &Slot) -> Result<bool, ArchiveError> {
+    /// Deletes a dropped bucket; whether there was anything of it, and its database does not rest.
+    async fn delete_bucket(
+        &mut self,
+        namespace: &NamespaceView,
+        id: &PageId,
+        slot: &Slot,
+        round: &mut Round,
+    ) -> Result<bool, ArchiveError> {
         let start = slot.bucket.start;
         let page = self.manifest.read(id).await?;
+        let generations = page.get(&start).into_iter().flat_map(|entry| entry.replaced.iter().chain(&entry.published)).collect();
+        if !self.are_usable(&id.ns, generations).await {
+            round.failed += 1;
+            return Ok(false);
+        }
         let mut by_suffix: BTreeMap<u32, Vec<BlockAddress>> = BTreeMap::new();
         for (suffix, address) in hot::addresses(&*self.store, slot).await? {
             by_suffix.entry(suffix).or_default().push(address);

@@ -34,10 +34,15 @@ impl Archiver {
             let ripe = self.sweeps.front().is_some_and(|pending| grace_passed(now.saturating_sub(pending.since), grace));
             let Some(pending) = ripe.then(|| self.sweeps.pop_front()).flatten() else { return Ok(()) };
             self.sweeping.remove(&pending.published.nonce);
+            let ns = &pending.slot.bucket.ns;
+            // Its entry still says that it is to be swept: a later round finds it.
+            if !self.are_usable(ns, pending.replaced.iter().chain([&pending.published]).collect()).await {
+                round.failed += 1;
+                continue;
+            }
             match self.sweep(&pending).await {
                 Ok(()) => round.swept += 1,
-                // Its entry still says that it is to be swept: the next round finds it.
-                Err(error) => self.failed(error, &hot::name(&pending.slot), round)?,
+                Err(error) => self.failed(error, ns, &hot::name(&pending.slot), round).await?,
             }
         }
     }

@@ -2,13 +2,15 @@
 //! those that were written; the Parquet library may panic on others.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use bytes::Bytes;
+use parquet::bloom_filter::Sbbf;
 use parquet::column::reader::get_typed_column_reader;
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, FixedLenByteArrayType, Int32Type, Int64Type};
+use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::reader::{FileReader, RowGroupReader};
-use parquet::file::serialized_reader::SerializedFileReader;
-use parquet::file::statistics::Statistics;
+use parquet::file::serialized_reader::{ReadOptionsBuilder, SerializedFileReader};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::schema::{ABOUT, MICRO, SCHEMA, U64_BYTES, leaf};
@@ -19,6 +21,7 @@ use crate::stamp::Stamp;
 
 /// An opened file: footer read, rows decoded on demand.
 pub struct TableReader {
+    bytes: Bytes,
     file: SerializedFileReader<Bytes>,
 }
 
@@ -31,7 +34,7 @@ impl TableReader {
         if xxh3_64(&bytes) != checksum {
             return Err(TableError::Damaged("its bytes are not those that were written"));
         }
-        let file = SerializedFileReader::new(bytes)?;
+        let file = SerializedFileReader::new_with_options(bytes.clone(), ReadOptionsBuilder::new().with_page_index().build())?;
         let metadata = file.metadata().file_metadata();
         let said = metadata.key_value_metadata().and_then(|all| all.iter().find(|entry| entry.key == ABOUT)?.value.clone());
         let said = said.ok_or(TableError::Damaged("it does not say what it is"))?;
@@ -45,7 +48,12 @@ impl TableReader {
         if metadata.schema_descr().root_schema() != &**SCHEMA {
             return Err(TableError::Damaged("its columns are not those of a table"));
         }
-        Ok(TableReader { file })
+        Ok(TableReader { bytes, file })
+    }
+
+    /// Bytes that it keeps.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Events inside, as the footer says.
@@ -53,36 +61,56 @@ impl TableReader {
         u64::try_from(self.file.metadata().file_metadata().num_rows()).unwrap_or(0)
     }
 
-    /// Gives every event in `range` to `each`: time, id, parts, latest stamp. Row groups outside are not read.
+    /// Events in the pages that are read for `range`.
+    pub fn rows_near(&self, range: TimeRange) -> u64 {
+        (0..self.file.num_row_groups()).map(|at| self.near(at, range).len() as u64).sum()
+    }
+
+    /// Whether there may be an event with this id in `range`: statistics and bloom filters do not rule it out.
+    pub fn may_hold(&self, range: TimeRange, id: &str) -> Result<bool, TableError> {
+        for at in (0..self.file.num_row_groups()).filter(|at| !self.near(*at, range).is_empty()) {
+            let ids = self.file.metadata().row_group(at).column(leaf::ID);
+            if Sbbf::read_from_column_chunk(ids, &self.bytes)?.is_none_or(|filter| filter.check(id)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Gives every event in `range` to `each`: time, id, parts, latest stamp. Pages outside are not decoded.
     pub fn each<E: From<TableError>>(
         &self,
         range: TimeRange,
         mut each: impl FnMut(i64, &str, &[Cell<'_>], Stamp) -> Result<(), E>,
     ) -> Result<(), E> {
         for at in 0..self.file.num_row_groups() {
-            let group = self.file.get_row_group(at).map_err(TableError::from)?;
-            if touches(&*group, range) {
-                Group::read(&*group)?.each(range, &mut each)?;
+            let near = self.near(at, range);
+            if !near.is_empty() {
+                let group = self.file.get_row_group(at).map_err(TableError::from)?;
+                Group::read(&*group, near)?.each(range, &mut each)?;
             }
         }
         Ok(())
     }
-}
 
-/// Whether a row group's statistics allow for events in `range`.
-fn touches(group: &dyn RowGroupReader, range: TimeRange) -> bool {
-    match group.metadata().column(leaf::TS).statistics() {
-        Some(Statistics::Int64(of)) => {
-            let micros = |ts: i64| ts.div_euclid(MICRO);
-            let before = of.max_opt().is_some_and(|max| *max < micros(range.from.nanos()));
-            let behind = of.min_opt().is_some_and(|min| *min > micros(range.to.nanos()));
-            !before && !behind
-        }
-        _ => true,
+    /// The rows of a group whose pages may hold events of `range`, by the page index of their times. One
+    /// run, since rows ascend by time.
+    fn near(&self, group: usize, range: TimeRange) -> Range<usize> {
+        let metadata = self.file.metadata();
+        let rows = usize::try_from(metadata.row_group(group).num_rows()).unwrap_or(0);
+        let index = metadata.page_index_for_row_group(group);
+        let (Some(ColumnIndexMetaData::INT64(times)), Some(pages)) = (index.column_index(leaf::TS), index.page_locations(leaf::TS)) else {
+            return 0..rows;
+        };
+        let (from, to) = (range.from.nanos().div_euclid(MICRO), range.to.nanos().div_euclid(MICRO));
+        let begins = |page: usize| pages.get(page).map_or(rows, |page| usize::try_from(page.first_row_index).unwrap_or(0));
+        let first = (0..pages.len()).find(|page| times.max_value(*page).is_none_or(|max| *max >= from)).unwrap_or(pages.len());
+        let last = (first..pages.len()).find(|page| times.min_value(*page).is_some_and(|min| *min > to)).unwrap_or(pages.len());
+        if range.is_empty() { 0..0 } else { begins(first)..begins(last) }
     }
 }
 
-/// The columns of a row group.
+/// The columns of a run of rows of a row group.
 struct Group {
     ts: Vec<i64>,
     ts_ns: Vec<i32>,
@@ -112,33 +140,33 @@ struct Leaf<T> {
     repetition: Vec<i16>,
 }
 
-fn leaf_of<T: DataType>(group: &dyn RowGroupReader, at: usize, rows: usize) -> Result<Leaf<T::T>, TableError> {
+fn leaf_of<T: DataType>(group: &dyn RowGroupReader, at: usize, rows: &Range<usize>) -> Result<Leaf<T::T>, TableError> {
     let mut reader = get_typed_column_reader::<T>(group.get_column_reader(at)?);
     let mut leaf = Leaf { values: Vec::new(), definition: Vec::new(), repetition: Vec::new() };
-    // One more than there should be, so that a column with too many is found out.
-    let (read, ..) = reader.read_records(rows + 1, Some(&mut leaf.definition), Some(&mut leaf.repetition), &mut leaf.values)?;
-    if read != rows {
+    let skipped = reader.skip_records(rows.start)?;
+    let (read, ..) = reader.read_records(rows.len(), Some(&mut leaf.definition), Some(&mut leaf.repetition), &mut leaf.values)?;
+    if skipped != rows.start || read != rows.len() {
         return Err(TableError::Damaged("a column has another number of rows than its row group"));
     }
     Ok(leaf)
 }
 
 /// The values of a column that has one in each row.
-fn required<T: DataType>(group: &dyn RowGroupReader, at: usize, rows: usize) -> Result<Vec<T::T>, TableError> {
+fn required<T: DataType>(group: &dyn RowGroupReader, at: usize, rows: &Range<usize>) -> Result<Vec<T::T>, TableError> {
     let values = leaf_of::<T>(group, at, rows)?.values;
-    if values.len() != rows {
+    if values.len() != rows.len() {
         return Err(TableError::Damaged("a column lacks values"));
     }
     Ok(values)
 }
 
-fn map_of<T: DataType>(group: &dyn RowGroupReader, at: usize, rows: usize) -> Result<Map<T::T>, TableError> {
+fn map_of<T: DataType>(group: &dyn RowGroupReader, at: usize, rows: &Range<usize>) -> Result<Map<T::T>, TableError> {
     let keys = leaf_of::<ByteArrayType>(group, at, rows)?;
     let values = leaf_of::<T>(group, at + 1, rows)?;
     if keys.definition != values.definition || keys.repetition != values.repetition {
         return Err(TableError::Damaged("the keys and values of a map do not match"));
     }
-    let mut ends: Vec<usize> = Vec::with_capacity(rows);
+    let mut ends: Vec<usize> = Vec::with_capacity(rows.len());
     let mut entries = 0;
     for (definition, repetition) in keys.definition.iter().zip(&keys.repetition) {
         if *repetition == 0 {
@@ -149,7 +177,7 @@ fn map_of<T: DataType>(group: &dyn RowGroupReader, at: usize, rows: usize) -> Re
             *end = entries;
         }
     }
-    if ends.len() != rows || entries != keys.values.len() || entries != values.values.len() {
+    if ends.len() != rows.len() || entries != keys.values.len() || entries != values.values.len() {
         return Err(TableError::Damaged("the entries of a map do not match its rows"));
     }
     Ok(Map { ends, keys: keys.values, values: values.values })
@@ -164,8 +192,8 @@ impl<T> Map<T> {
 }
 
 impl Group {
-    fn read(group: &dyn RowGroupReader) -> Result<Group, TableError> {
-        let rows = usize::try_from(group.metadata().num_rows()).map_err(|_| TableError::Damaged("a row group of fewer rows than none"))?;
+    fn read(group: &dyn RowGroupReader, rows: Range<usize>) -> Result<Group, TableError> {
+        let rows = &rows;
         let before = leaf_of::<ByteArrayType>(group, leaf::WRITTEN_BEFORE, rows)?;
         let mut older = before.values.into_iter();
         Ok(Group {

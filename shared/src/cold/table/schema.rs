@@ -68,13 +68,14 @@ const COLUMNS: &str = "message braid {
 /// The schema.
 pub(super) static SCHEMA: LazyLock<TypePtr> = LazyLock::new(|| Arc::new(parse_message_type(COLUMNS).expect("the schema is sound")));
 
-/// How a file is written.
-pub(super) fn properties(about: &About) -> Result<WriterProperties, TableError> {
-    let about = serde_json::to_string(about).map_err(|_| TableError::Damaged("what a file says of itself can't be written"))?;
+/// How a file is written, and what it says of itself.
+pub(super) fn properties(about: Option<&About>) -> Result<WriterProperties, TableError> {
+    let about = about.map(serde_json::to_string).transpose();
+    let about = about.map_err(|_| TableError::Damaged("what a file says of itself can't be written"))?;
     let column = ColumnPath::from;
     let builder = WriterProperties::builder()
         .set_created_by(concat!("braid ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_key_value_metadata(Some(vec![KeyValue::new(ABOUT.to_owned(), about)]))
+        .set_key_value_metadata(about.map(|about| vec![KeyValue::new(ABOUT.to_owned(), about)]))
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
         .set_data_page_row_count_limit(PAGE_ROWS)

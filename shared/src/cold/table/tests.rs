@@ -121,6 +121,29 @@ fn a_file_has_statistics_a_page_index_and_a_bloom_filter_on_ids() {
 }
 
 #[test]
+fn only_pages_that_are_near_are_read_and_a_bloom_filter_rules_ids_out() {
+    let rows: Vec<Row> = (0..ROW_GROUP_ROWS as i64 + 20_000).map(|i| plain(i * 1_000_000)).collect();
+    let written = write(&rows);
+    let reader = TableReader::open(written.bytes.clone(), written.checksum, &about()).unwrap();
+    let from = |row: usize, to: usize| TimeRange { from: Timestamp::from_nanos(rows[row].ts), to: Timestamp::from_nanos(rows[to].ts) };
+    for (range, found) in [
+        (from(0, 1), 0..1),
+        (from(70_000, 70_001), 70_000..70_001),
+        (from(8_191, 8_193), 8_191..8_193),
+        (from(ROW_GROUP_ROWS - 5, ROW_GROUP_ROWS + 5), ROW_GROUP_ROWS - 5..ROW_GROUP_ROWS + 5),
+        (from(9, 9), 9..9),
+    ] {
+        assert_eq!(read(&written, range).unwrap(), rows[found]);
+        assert!(reader.rows_near(range) <= 3 * 8_192, "{range:?}: {}", reader.rows_near(range));
+    }
+    assert_eq!(reader.rows_near(TimeRange::ALL), rows.len() as u64);
+    assert!(rows.iter().step_by(997).all(|row| reader.may_hold(TimeRange::ALL, &row.id).unwrap()));
+    let strangers = (0..1_000).filter(|n| reader.may_hold(TimeRange::ALL, &format!("stranger-{n}")).unwrap()).count();
+    assert!(strangers < 100, "{strangers} of 1,000");
+    assert!(!reader.may_hold(from(9, 9), &rows[9].id).unwrap());
+}
+
+#[test]
 fn what_was_written_and_what_is_read_have_one_digest() {
     let written = write(&(0..1_000).map(plain).collect::<Vec<_>>());
     let mut digest = Digest::default();

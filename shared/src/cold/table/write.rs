@@ -1,6 +1,7 @@
-//! Events to a table file, in memory, row group by row group.
+//! Events to a table file, row group by row group: a bucket's in memory, an export's wherever it goes.
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -21,8 +22,8 @@ use crate::stamp::Stamp;
 const CELL_BYTES: usize = 24;
 
 /// A file under way.
-pub struct TableWriter {
-    file: SerializedFileWriter<Vec<u8>>,
+pub struct TableWriter<W: Write + Send> {
+    file: SerializedFileWriter<W>,
     key: ByteArray,
     rows: RowGroup,
     names: HashMap<Box<str>, ByteArray>,
@@ -48,6 +49,7 @@ pub struct Written {
 /// Columns of a row group that gathers.
 #[derive(Default)]
 struct RowGroup {
+    keys: Vec<ByteArray>,
     ts: Vec<i64>,
     ts_ns: Vec<i32>,
     ids: Vec<ByteArray>,
@@ -97,19 +99,51 @@ impl<T> Map<T> {
     }
 }
 
-impl TableWriter {
-    /// An empty file.
-    pub fn new(about: &About) -> Result<TableWriter, TableError> {
-        let file = SerializedFileWriter::new(Vec::new(), SCHEMA.clone(), Arc::new(properties(about)?))?;
-        let key = ByteArray::from(about.key.as_str());
+impl TableWriter<Vec<u8>> {
+    /// An empty file of a bucket, in memory.
+    pub fn new(about: &About) -> Result<TableWriter<Vec<u8>>, TableError> {
+        TableWriter::over(Vec::new(), Some(about))
+    }
+
+    /// The file; nothing where no event was added.
+    pub fn finish(mut self) -> Result<Option<Written>, TableError> {
+        self.flush()?;
+        let Some((min_ts, max_ts)) = self.span else { return Ok(None) };
+        let bytes: Bytes = self.file.into_inner()?.into();
+        Ok(Some(Written { checksum: xxh3_64(&bytes), bytes, digest: self.digest, min_ts, max_ts }))
+    }
+}
+
+impl<W: Write + Send> TableWriter<W> {
+    /// An empty file of no bucket: whoever reads tables for a bucket refuses it.
+    pub fn export(sink: W) -> Result<TableWriter<W>, TableError> {
+        TableWriter::over(sink, None)
+    }
+
+    fn over(sink: W, about: Option<&About>) -> Result<TableWriter<W>, TableError> {
+        let file = SerializedFileWriter::new(sink, SCHEMA.clone(), Arc::new(properties(about)?))?;
+        let key = ByteArray::from(about.map_or("", |about| &about.key));
         Ok(TableWriter { file, key, rows: RowGroup::default(), names: HashMap::new(), digest: Digest::default(), span: None })
     }
 
-    /// Adds an event; they come ascending by (ts, id, shard tag).
+    /// The key of the events that are added from now on.
+    pub fn set_key(&mut self, key: &str) {
+        if self.key.data() != key.as_bytes() {
+            self.key = ByteArray::from(key);
+        }
+    }
+
+    /// Ends the file; gives back what it was written to.
+    pub fn close(mut self) -> Result<W, TableError> {
+        self.flush()?;
+        Ok(self.file.into_inner()?)
+    }
+
+    /// Adds an event; those of a key come ascending by (ts, id, shard tag).
     pub fn push(&mut self, ts: i64, id: &str, cells: &[Cell<'_>], stamp: Stamp) -> Result<(), TableError> {
         self.digest.add(ts, id, cells, stamp);
         self.span = Some((self.span.map_or(ts, |(min, _)| min.min(ts)), self.span.map_or(ts, |(_, max)| max.max(ts))));
-        self.rows.push(ts, id, stamp);
+        self.rows.push(self.key.clone(), ts, id, stamp);
         for cell in cells {
             let name = match self.names.get(cell.name) {
                 Some(name) => name.clone(),
@@ -124,14 +158,6 @@ impl TableWriter {
         Ok(())
     }
 
-    /// The file; nothing where no event was added.
-    pub fn finish(mut self) -> Result<Option<Written>, TableError> {
-        self.flush()?;
-        let Some((min_ts, max_ts)) = self.span else { return Ok(None) };
-        let bytes: Bytes = self.file.into_inner()?.into();
-        Ok(Some(Written { checksum: xxh3_64(&bytes), bytes, digest: self.digest, min_ts, max_ts }))
-    }
-
     /// Bytes written so far, and of values that wait, before they are encoded.
     pub fn bytes(&self) -> usize {
         self.file.bytes_written() + self.rows.bytes
@@ -143,28 +169,27 @@ impl TableWriter {
             return Ok(());
         }
         let mut group = self.file.next_row_group()?;
-        let keys = vec![self.key.clone(); rows.ts.len()];
-        put::<ByteArrayType>(&mut group, &keys, None, None)?;
-        put::<Int64Type>(&mut group, &rows.ts, None, None)?;
-        put::<Int32Type>(&mut group, &rows.ts_ns, None, None)?;
-        put::<ByteArrayType>(&mut group, &rows.ids, None, None)?;
-        put_map::<ByteArrayType>(&mut group, &rows.tags)?;
-        put_map::<DoubleType>(&mut group, &rows.f64s)?;
-        put_map::<Int64Type>(&mut group, &rows.i64s)?;
-        put_map::<FixedLenByteArrayType>(&mut group, &rows.u64s)?;
-        put_map::<BoolType>(&mut group, &rows.bools)?;
-        put_map::<ByteArrayType>(&mut group, &rows.strs)?;
-        put::<Int64Type>(&mut group, &rows.written_ts, None, None)?;
-        put::<Int64Type>(&mut group, &rows.written_by, None, None)?;
-        put::<ByteArrayType>(&mut group, &rows.before, Some(&rows.before_levels), None)?;
+        put::<ByteArrayType, W>(&mut group, &rows.keys, None, None)?;
+        put::<Int64Type, W>(&mut group, &rows.ts, None, None)?;
+        put::<Int32Type, W>(&mut group, &rows.ts_ns, None, None)?;
+        put::<ByteArrayType, W>(&mut group, &rows.ids, None, None)?;
+        put_map::<ByteArrayType, W>(&mut group, &rows.tags)?;
+        put_map::<DoubleType, W>(&mut group, &rows.f64s)?;
+        put_map::<Int64Type, W>(&mut group, &rows.i64s)?;
+        put_map::<FixedLenByteArrayType, W>(&mut group, &rows.u64s)?;
+        put_map::<BoolType, W>(&mut group, &rows.bools)?;
+        put_map::<ByteArrayType, W>(&mut group, &rows.strs)?;
+        put::<Int64Type, W>(&mut group, &rows.written_ts, None, None)?;
+        put::<Int64Type, W>(&mut group, &rows.written_by, None, None)?;
+        put::<ByteArrayType, W>(&mut group, &rows.before, Some(&rows.before_levels), None)?;
         group.close()?;
         Ok(())
     }
 }
 
 /// Writes the next column of a row group.
-fn put<T: DataType>(
-    group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
+fn put<T: DataType, W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
     values: &[T::T],
     definition: Option<&[i16]>,
     repetition: Option<&[i16]>,
@@ -175,13 +200,14 @@ fn put<T: DataType>(
     Ok(())
 }
 
-fn put_map<T: DataType>(group: &mut SerializedRowGroupWriter<'_, Vec<u8>>, map: &Map<T::T>) -> Result<(), TableError> {
-    put::<ByteArrayType>(group, &map.keys, Some(&map.definition), Some(&map.repetition))?;
-    put::<T>(group, &map.values, Some(&map.definition), Some(&map.repetition))
+fn put_map<T: DataType, W: Write + Send>(group: &mut SerializedRowGroupWriter<'_, W>, map: &Map<T::T>) -> Result<(), TableError> {
+    put::<ByteArrayType, W>(group, &map.keys, Some(&map.definition), Some(&map.repetition))?;
+    put::<T, W>(group, &map.values, Some(&map.definition), Some(&map.repetition))
 }
 
 impl RowGroup {
-    fn push(&mut self, ts: i64, id: &str, stamp: Stamp) {
+    fn push(&mut self, key: ByteArray, ts: i64, id: &str, stamp: Stamp) {
+        self.keys.push(key);
         self.ts.push(ts.div_euclid(MICRO));
         self.ts_ns.push(ts.rem_euclid(MICRO) as i32);
         self.ids.push(ByteArray::from(id));

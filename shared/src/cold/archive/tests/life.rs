@@ -147,7 +147,8 @@ async fn a_file_that_is_missing_or_altered_is_an_error_that_names_it() {
     let published = page[&bucket.start].published.clone().unwrap();
     let database = crate::cold::tables::database_of(&namespace.groups, &published).unwrap();
     let bytes = world.databases.get(database, path).await.unwrap();
-    let read = || fresh.blocks(&namespace.groups, &bucket, &published, crate::model::TimeRange::ALL, 0..4);
+    let all = crate::cold::tables::Wanted { range: crate::model::TimeRange::ALL, suffixes: 0..4, id: None };
+    let read = || fresh.blocks(&namespace.groups, &bucket, &published, &all);
     world.databases.delete(database, path).await.unwrap();
     let missing = read().await.unwrap_err();
     assert_eq!((missing.kind, &missing.path), (crate::cold::DatabaseErrorKind::Missing, path));

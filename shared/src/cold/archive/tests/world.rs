@@ -13,6 +13,7 @@ use crate::clock::{Clock, ManualClock};
 use crate::cold::archive::{ArchiveOptions, Archiver, Round, Step};
 use crate::cold::manifest::{Manifest, PageId};
 use crate::cold::rules::{self, Ack, is_due, sources};
+use crate::cold::tables::Wanted;
 use crate::cold::{Bucket, Database, Databases, Group, Tables};
 use crate::model::{Event, FieldValue, Namespace, Span, TimeRange, Timestamp};
 use crate::partition::Partition;
@@ -142,7 +143,8 @@ impl World {
                 let from = sources(entry);
                 let mut blocks = if from.hot { self.hot(&bucket).await } else { Vec::new() };
                 if let Some(published) = entry.and_then(|entry| entry.published.as_ref()).filter(|_| from.cold) {
-                    let cold = self.tables.blocks(&namespace.groups, &bucket, published, TimeRange::ALL, 0..bucket.layout.shards).await;
+                    let all = Wanted { range: TimeRange::ALL, suffixes: 0..bucket.layout.shards, id: None };
+                    let cold = self.tables.blocks(&namespace.groups, &bucket, published, &all).await;
                     blocks.extend(cold.unwrap());
                 }
                 let mut by_suffix: BTreeMap<u32, Vec<Block>> = BTreeMap::new();
