@@ -16,8 +16,7 @@ use crate::source::{Columns, Speed};
 pub(crate) use run::RunArgs;
 pub(crate) use values::{Rate, Reads};
 
-const EXAMPLES: &str = "\
-Examples:
+const RUN_EXAMPLES: &str = "\
   10,000 events a second on one hot key for 10 seconds, latency from the intended time:
     braid-load run
 
@@ -36,29 +35,39 @@ Examples:
   Reads of a dashboard beside the writes:
     braid-load run --rate 50k --reads 100 --read dashboard
 
+  A page with plots, and a log for HdrHistogram's tools:
+    braid-load run --rate 50k --html run.html --hdr run.hlog
+
+  The same events as one item each on DynamoDB, sharded by hand, with what they cost in units:
+    braid-load run --target dynamodb-items --dynamodb-endpoint http://127.0.0.1:8000 --suffixes 16
+";
+const REPLAY_EXAMPLES: &str = "\
   Replay a file of events into namespace `flights`:
     braid-load replay flights.ndjson.gz
 
   A CSV at ten times the speed it was recorded at:
     braid-load replay trips.csv.gz --key-column zone --ts-column pickup --tags vendor,payment --speed 10x
 
+  The output of another program, then everything read back:
+    zcat *.ndjson.gz | braid-load replay - --namespace flights --verify
+";
+const COMPARE_EXAMPLES: &str = "\
   What a change did: both results, their ratios, and whether they may be compared:
     braid-load run --rate max --json > before.json
     braid-load compare before.json after.json
-
-  A page with plots, and a log for HdrHistogram's tools:
-    braid-load run --rate 50k --html run.html --hdr run.hlog
-
+";
+const COMPLETIONS_EXAMPLES: &str = "\
   Completions for the shell at hand:
-    braid-load completions bash > ~/.local/share/bash-completion/completions/braid-load";
+    braid-load completions bash > ~/.local/share/bash-completion/completions/braid-load
+";
 
-fn after_help() -> String {
-    format!("{EXAMPLES}\n\n{}", exit::HELP)
+fn after_help(examples: &[&str]) -> String {
+    format!("Examples:\n{}\n{}", examples.join("\n"), exit::HELP)
 }
 
 /// Sends events to a Braid, says how fast they were stored, and proves that none was lost.
 #[derive(Debug, Parser)]
-#[command(name = "braid-load", version, after_help = after_help())]
+#[command(name = "braid-load", version, after_help = after_help(&[RUN_EXAMPLES, REPLAY_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES]))]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -67,10 +76,10 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Streams a file of events, JSON lines or CSV, plain or gzip, at its recorded speed or another
-    #[command(after_help = after_help())]
+    #[command(after_help = after_help(&[REPLAY_EXAMPLES]))]
     Replay(Box<ReplayArgs>),
     /// Makes events and reads, and sends them at a rate or as fast as it goes
-    #[command(after_help = after_help())]
+    #[command(after_help = after_help(&[RUN_EXAMPLES]))]
     Run(Box<RunArgs>),
     /// Answers every write as stored, to measure the generator itself
     #[command(hide = true)]
@@ -80,7 +89,7 @@ pub(crate) enum Command {
         listen: SocketAddr,
     },
     /// Puts two results (--json) side by side, and says whether they may be compared
-    #[command(after_help = after_help())]
+    #[command(after_help = after_help(&[COMPARE_EXAMPLES]))]
     Compare {
         /// What is compared with
         a: PathBuf,
@@ -88,6 +97,7 @@ pub(crate) enum Command {
         b: PathBuf,
     },
     /// Prints completions for a shell
+    #[command(after_help = after_help(&[COMPLETIONS_EXAMPLES]))]
     Completions {
         /// Which shell
         shell: clap_complete::Shell,
@@ -97,7 +107,7 @@ pub(crate) enum Command {
 /// What both commands need to reach a server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClientArgs {
-    /// Where Braid listens; http only
+    /// Where Braid, or the peer, listens; http only
     #[arg(long, default_value = "http://127.0.0.1:7070")]
     pub(crate) url: String,
     /// How long one request is retried on 503 and broken connections before giving up
@@ -114,13 +124,13 @@ pub(crate) struct ReplayArgs {
     /// one with every try, so that a batch that is sent again may stand twice
     pub(crate) file: PathBuf,
     /// Namespace to write to [default: the file's name up to its first dot]
-    #[arg(long)]
+    #[arg(long, value_name = "NAME")]
     pub(crate) namespace: Option<Namespace>,
     /// Events a request
-    #[arg(long, default_value_t = 5_000, value_parser = batch)]
+    #[arg(long, value_name = "EVENTS", default_value_t = 5_000, value_parser = batch)]
     pub(crate) batch: usize,
     /// Connections that send at the same time
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) connections: u16,
     /// Compress the requests
     #[arg(long)]
@@ -129,24 +139,27 @@ pub(crate) struct ReplayArgs {
     #[arg(long, default_value = "max")]
     pub(crate) speed: Speed,
     /// Afterwards read everything back, as `run --verify` does; every event needs an id and a time of its
-    /// own, and the namespace must be empty. Keeps some 100 bytes and the name of each event
+    /// own, and the namespace must be empty. Keeps some 150 bytes and the name of each event
     #[arg(long)]
     pub(crate) verify: bool,
+    /// Most mebibytes that --verify keeps of what was sent; what has more is not sent any further
+    #[arg(long, value_name = "MIB", default_value_t = 2_048, requires = "verify")]
+    pub(crate) verify_mib: u64,
     /// The file is CSV with a header [default: where its name ends in .csv or .csv.gz]
     #[arg(long, help_heading = "CSV")]
     pub(crate) csv: bool,
-    /// The column that holds keys
-    #[arg(long, value_name = "COLUMN", default_value = "key", help_heading = "CSV")]
-    pub(crate) key_column: String,
+    /// The column that holds keys [default: key]
+    #[arg(long, value_name = "COLUMN", help_heading = "CSV")]
+    pub(crate) key_column: Option<String>,
     /// The key of all events, where no column has it
     #[arg(long, value_name = "KEY", conflicts_with = "key_column", help_heading = "CSV")]
     pub(crate) key: Option<String>,
-    /// The column that holds ids
-    #[arg(long, value_name = "COLUMN", default_value = "id", help_heading = "CSV")]
-    pub(crate) id_column: String,
-    /// The column that holds times: RFC 3339, or integer milliseconds
-    #[arg(long, value_name = "COLUMN", default_value = "ts", help_heading = "CSV")]
-    pub(crate) ts_column: String,
+    /// The column that holds ids [default: id, if there is one]
+    #[arg(long, value_name = "COLUMN", help_heading = "CSV")]
+    pub(crate) id_column: Option<String>,
+    /// The column that holds times, RFC 3339 or integer milliseconds [default: ts, if there is one]
+    #[arg(long, value_name = "COLUMN", help_heading = "CSV")]
+    pub(crate) ts_column: Option<String>,
     /// Columns that are tags; all others are fields
     #[arg(long, value_name = "COLUMN,…", value_delimiter = ',', help_heading = "CSV")]
     pub(crate) tags: Vec<String>,
@@ -191,8 +204,8 @@ mod tests {
 
     #[test]
     fn every_example_of_the_help_is_one() {
-        let commands = EXAMPLES.lines().filter_map(|line| line.strip_prefix("    braid-load "));
-        for command in commands {
+        let examples = [RUN_EXAMPLES, REPLAY_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES].concat();
+        for (_, command) in examples.lines().filter_map(|line| line.split_once("braid-load ")) {
             let words = command.split(" > ").next().unwrap().split(' ');
             Args::try_parse_from(["braid-load"].into_iter().chain(words)).unwrap_or_else(|error| panic!("{command}: {error}"));
         }

@@ -7,12 +7,13 @@
 
 mod answer;
 mod braid;
-mod cql_rows;
 mod endpoint;
 mod format;
 mod lines;
 mod link;
+mod patience;
 mod peers;
+mod store;
 mod target;
 
 use std::sync::Arc;
@@ -29,20 +30,19 @@ use tokio::time::Instant;
 
 pub(crate) use answer::{Answer, RowError};
 pub(crate) use braid::{Braid, encode};
-pub(crate) use cql_rows::Rows;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use format::{Encoding, Format};
 pub(crate) use lines::Broken;
 pub(crate) use link::Link;
+pub(crate) use patience::Patience;
 pub(crate) use peers::{ServerKind, target};
+pub(crate) use store::Store;
+pub(crate) use store::cql_rows::Rows;
+pub(crate) use store::dynamodb_items::{Items, Suffix};
 pub(crate) use target::{Call, Target, Verdict, by_status};
 
 /// Largest answer that is read; a list of 10,000 refused rows fits.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
-const BACKOFF_FIRST: Duration = Duration::from_millis(50);
-const BACKOFF_MAX: Duration = Duration::from_secs(5);
-/// Longest time that a server's `Retry-After` is followed.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 
 /// How a request ended, all its tries together.
 #[derive(Debug)]
@@ -61,13 +61,15 @@ pub(crate) struct Delivery {
     pub(crate) told_to_wait: u64,
     /// Bytes of the body that was sent, once; where there is none, of the answer.
     pub(crate) bytes: u64,
+    /// Capacity units that DynamoDB says it charged for all tries; 0 elsewhere.
+    pub(crate) units: f64,
 }
 
 impl Delivery {
     /// A request that could not be made.
     fn never(failure: Failure) -> Delivery {
         let now = Instant::now();
-        Delivery { result: Err(failure), doubtful: false, started: now, ended: now, retries: 0, told_to_wait: 0, bytes: 0 }
+        Delivery { result: Err(failure), doubtful: false, started: now, ended: now, retries: 0, told_to_wait: 0, bytes: 0, units: 0.0 }
     }
 }
 
@@ -111,7 +113,7 @@ impl Connection {
         loop {
             let tried = self.attempt(call, &mut judge).await;
             let ended = Instant::now();
-            let end = |result, bytes, doubtful| Delivery { result, doubtful, started, ended, retries, told_to_wait, bytes };
+            let end = |result, bytes, doubtful| Delivery { result, doubtful, started, ended, retries, told_to_wait, bytes, units: 0.0 };
             let sent_bytes = call.body.len() as u64;
             let (why, after) = match tried {
                 Ok((answer, bytes)) => return end(Ok(answer), if sent_bytes > 0 { sent_bytes } else { bytes }, doubtful),
@@ -121,13 +123,9 @@ impl Connection {
                     (why, after)
                 }
             };
-            let wait = after.map_or_else(|| backoff(retries), |after| after.min(RETRY_AFTER_MAX));
-            if ended - started + wait > self.endpoint.retry_for {
-                let failure = Failure::GaveUp { seconds: (ended - started).as_secs_f64(), tries: retries + 1, why };
+            if let Err(failure) = self.endpoint.patience.pause(started, retries, after, why).await {
                 return end(Err(failure), sent_bytes, doubtful);
             }
-            self.endpoint.say_once(&why);
-            tokio::time::sleep(wait).await;
             retries += 1;
             told_to_wait += u64::from(after.is_some());
         }
@@ -212,12 +210,6 @@ fn retry_after(response: &Response<Incoming>) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// Doubles from 50 ms to 5 s; a random half of it, so that connections do not come back together.
-fn backoff(retries: u64) -> Duration {
-    let full = BACKOFF_FIRST.saturating_mul(1 << retries.min(10)).min(BACKOFF_MAX);
-    full.mul_f64(rand::random_range(0.5..=1.0))
-}
-
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -275,11 +267,5 @@ mod tests {
         let mut connection = server(&["", "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"]).await;
         let sent = post(&mut connection).await;
         assert!(matches!(sent.result, Err(Failure::Refused(_))) && sent.doubtful);
-    }
-
-    #[test]
-    fn backoff_grows_to_a_bound() {
-        assert!(backoff(0) <= BACKOFF_FIRST);
-        assert!((BACKOFF_MAX / 2..=BACKOFF_MAX).contains(&backoff(u64::MAX)));
     }
 }

@@ -108,7 +108,7 @@ mod tests {
 
     fn delivery(result: Result<Answer, Failure>, doubtful: bool) -> Delivery {
         let now = Instant::now();
-        Delivery { result, doubtful, started: now, ended: now, retries: 0, told_to_wait: 0, bytes: 0 }
+        Delivery { result, doubtful, started: now, ended: now, retries: 0, told_to_wait: 0, bytes: 0, units: 0.0 }
     }
 
     fn workload(duplicates: f64) -> Arc<Workload> {

@@ -4,12 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::client::{Delivery, Failure, Link, RowError};
 use crate::history::History;
 use crate::pace::{Job, Pace, Ticket};
 use crate::record::{Kind, Outcome, Recorder, Sample};
+use crate::report::Stop;
 use crate::workload::{Portion, Read, ReadMix, Workload};
 
 /// What the connections of a run share.
@@ -104,6 +106,7 @@ pub(crate) fn sample(kind: Kind, due: Option<Instant>, events: u64, delivery: &D
         events,
         rejected,
         bytes: delivery.bytes,
+        units: delivery.units,
         outcome,
         retries: delivery.retries,
         told_to_wait: delivery.told_to_wait,
@@ -118,6 +121,40 @@ pub(crate) async fn tick(recorder: Recorder, backlog: impl Fn() -> u64) {
     loop {
         seconds.tick().await;
         recorder.tick(Instant::now(), backlog());
+    }
+}
+
+/// Waits for all connections; a failure, or an interrupt, ends the run for all of them by `close`. The
+/// first reason stands.
+pub(crate) async fn gather<F: Into<Stop> + 'static>(mut drivers: JoinSet<Option<F>>, close: impl Fn()) -> Option<Stop> {
+    let mut first = None;
+    loop {
+        let stop = tokio::select! {
+            done = drivers.join_next() => match done {
+                None => return first,
+                Some(Ok(failure)) => failure.map(Into::into),
+                Some(Err(error)) => Some(Stop::from(error)),
+            },
+            Ok(()) = tokio::signal::ctrl_c() => {
+                // The first one lets what is under way be answered, the second does not.
+                if matches!(first, Some(Stop::Interrupted)) {
+                    drivers.abort_all();
+                }
+                Some(Stop::Interrupted)
+            }
+        };
+        if stop.is_some() {
+            close();
+            first = first.or(stop);
+        }
+    }
+}
+
+/// What comes of some work, unless a person does not wait for it.
+pub(crate) async fn unless_interrupted<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    tokio::select! {
+        done = work => done,
+        Ok(()) = tokio::signal::ctrl_c() => Err("interrupted".to_owned()),
     }
 }
 
@@ -149,7 +186,7 @@ mod tests {
         let written = Arc::clone(&pace);
         let reads = ReadMix::Point;
         let lane = Arc::new(Lane { pace, written, known: 0, workload, recorder: recorder.clone(), reads, history: None });
-        let mut all = tokio::task::JoinSet::new();
+        let mut all = JoinSet::new();
         for _ in 0..connections {
             let takes = takes.clone();
             let link = Link::Fake(Box::new(move || Duration::from_millis(takes(began.elapsed()))));

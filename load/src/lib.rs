@@ -69,7 +69,9 @@ fn obey(command: Command, words: &[OsString], matches: &ArgMatches, out: &mut dy
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "braid-load", &mut script);
-            return written(out.write_all(&script), Exit::Done);
+            // For bash it writes the hyphen of our name in two ways (clap-rs/clap#6421), and would complete no subcommand.
+            let script = String::from_utf8_lossy(&script).replace("braid__subcmd__load", "braid__load");
+            return written(out.write_all(script.as_bytes()), Exit::Done);
         }
     };
     match outcome {

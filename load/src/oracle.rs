@@ -105,6 +105,8 @@ pub(crate) trait Judge: Send + 'static {
     fn see(&mut self, key: &str, found: &Found<'_>);
     /// An event was found that does not come after the one before it.
     fn out_of_order(&mut self, key: &str, found: &Found<'_>);
+    /// How many were found, and about how many there are to find.
+    fn progress(&self) -> (u64, u64);
 }
 
 /// Knows what was sent and what was found so far.
@@ -191,6 +193,10 @@ impl Judge for Oracle {
 
     fn out_of_order(&mut self, key: &str, found: &Found<'_>) {
         self.verdict.disordered.add(|| Named::found(key, found));
+    }
+
+    fn progress(&self) -> (u64, u64) {
+        (self.verdict.found, self.slots)
     }
 }
 

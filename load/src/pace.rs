@@ -147,6 +147,14 @@ impl Pace {
         }
     }
 
+    /// Until when an open loop that came to its end lasts: the next request, if there were one, would be due then.
+    pub(crate) fn ends(&self) -> Option<Instant> {
+        let dealt = self.dealt();
+        let schedule = self.plan.schedule.as_ref().filter(|_| !dealt.closed)?;
+        let due = schedule.due(if self.plan.reads_alone { dealt.reads } else { dealt.events });
+        self.began.checked_add(self.plan.until.map_or(due, |until| due.min(until)))
+    }
+
     /// How long the run has been going on.
     pub(crate) fn elapsed(&self) -> Duration {
         self.began.elapsed()
@@ -222,6 +230,19 @@ mod tests {
     async fn exactly_as_many_events_are_dealt_as_were_asked_for() {
         assert_eq!(portions(&pace(None, 25, None)), [10, 10, 5]);
         assert_eq!(portions(&pace(Some("100"), 25, Some(1))), [10, 10, 5]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_open_loop_lasts_as_long_as_its_last_request_counts_for() {
+        for (rate, events, until, seconds) in [("100", 250, None, 2.5), ("100", 9_999, Some(3), 3.0), ("100/1s,0/4s", 9_999, Some(5), 5.0)]
+        {
+            let pace = pace(Some(rate), events, until);
+            portions(&pace);
+            assert_eq!(pace.ends().map(|ends| (ends - pace.began).as_secs_f64()), Some(seconds), "{rate}");
+            pace.close();
+            assert_eq!(pace.ends(), None, "it did not come to its end");
+        }
+        assert_eq!(pace(None, 10, None).ends(), None);
     }
 
     #[tokio::test(start_paused = true)]

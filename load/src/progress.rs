@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use tokio::time::Instant;
 
 use crate::record::{ByKind, Interval, Kind, Observer, Series};
 
@@ -19,36 +20,93 @@ pub(crate) struct Track {
     pub(crate) whole: Option<u64>,
 }
 
-/// Shows how it goes, and how many events went through, of `whole` where that is known.
-pub(crate) fn observer(whole: Option<u64>) -> Observer {
+/// Shows how a run goes, and how much is done of its events, else of its time.
+pub(crate) fn observer(events: Option<u64>, until: Option<Duration>) -> Observer {
     let done = Arc::new(AtomicU64::new(0));
+    let whole = events.or(until.map(|until| until.as_millis() as u64));
     let mut show = tracked(Track { done: Arc::clone(&done), whole });
     Box::new(move |interval| {
-        done.fetch_add(interval.series.get(&Kind::Write).map_or(0, |write| write.events), Ordering::Relaxed);
+        advance(&done, events.is_some(), interval);
         show(interval);
     })
 }
 
+/// Adds the events of an interval, or its time in milliseconds.
+fn advance(done: &AtomicU64, by_events: bool, interval: &Interval) {
+    if by_events {
+        done.fetch_add(interval.series.get(&Kind::Write).map_or(0, |write| write.events), Ordering::Relaxed);
+    } else {
+        done.store((interval.start + interval.length).as_millis() as u64, Ordering::Relaxed);
+    }
+}
+
 /// Shows how it goes, and how far `track` is.
 pub(crate) fn tracked(track: Track) -> Observer {
-    let bar = std::io::stderr().is_terminal().then(|| bar(track.whole));
-    let every = if bar.is_some() { Duration::ZERO } else { LINE_EVERY };
+    let display = Display::new(track.whole);
     let mut lately = Lately::default();
     Box::new(move |interval| {
         lately.add(interval);
-        if lately.length < every {
-            return;
-        }
-        let line = std::mem::take(&mut lately).line();
-        let done = track.done.load(Ordering::Relaxed);
-        match &bar {
-            Some(bar) => {
-                bar.set_position(done);
-                bar.set_message(line);
-            }
-            None => eprintln!("{:5.0} s  {}{line}", (interval.start + interval.length).as_secs_f64(), percent(done, track.whole)),
+        if lately.length >= display.every() {
+            let line = std::mem::take(&mut lately).line();
+            display.show((interval.start + interval.length).as_secs_f64(), track.done.load(Ordering::Relaxed), line);
         }
     })
+}
+
+/// Shows how far reading back is.
+pub(crate) struct ReadingBack {
+    display: Display,
+    began: Instant,
+    shown: Duration,
+}
+
+impl ReadingBack {
+    /// Of about so many events.
+    pub(crate) fn new(whole: u64) -> ReadingBack {
+        ReadingBack { display: Display::new(Some(whole)), began: Instant::now(), shown: Duration::ZERO }
+    }
+
+    pub(crate) fn show(&mut self, events: u64) {
+        let elapsed = self.began.elapsed();
+        if elapsed - self.shown >= self.display.every() {
+            self.shown = elapsed;
+            self.display.show(elapsed.as_secs_f64(), events, format!("reading back: {events} events"));
+        }
+    }
+}
+
+/// Where progress is shown; a bar goes with it.
+struct Display {
+    bar: Option<ProgressBar>,
+    whole: Option<u64>,
+}
+
+impl Display {
+    fn new(whole: Option<u64>) -> Display {
+        Display { bar: std::io::stderr().is_terminal().then(|| bar(whole)), whole }
+    }
+
+    fn every(&self) -> Duration {
+        if self.bar.is_some() { Duration::ZERO } else { LINE_EVERY }
+    }
+
+    fn show(&self, seconds: f64, done: u64, line: String) {
+        match &self.bar {
+            Some(bar) => {
+                bar.set_position(done.min(self.whole.unwrap_or(u64::MAX)));
+                bar.set_message(line);
+            }
+            None => eprintln!("{seconds:5.0} s  {}{line}", percent(done, self.whole)),
+        }
+    }
+}
+
+impl Drop for Display {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
 }
 
 /// What came since the last line.
@@ -73,13 +131,16 @@ impl Lately {
         }
     }
 
-    /// A part a kind that occurred, then what went wrong and what waits.
+    /// Writes, what went wrong and what waits, then the reads; a terminal may cut it at its width.
     fn line(&self) -> String {
-        let mut parts: Vec<String> = self.series.iter().map(|(kind, series)| self.part(*kind, series)).collect();
         let sum = |of: fn(&Series) -> u64| self.series.values().map(of).sum::<u64>();
-        let counts = [("errors", sum(|series| series.failed + series.rejected)), ("sent again", sum(|series| series.retries))];
-        parts.extend(counts.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}")));
+        let counts = [("errors", sum(|series| series.failed + series.rejected)), ("retries", sum(|series| series.retries))];
+        let counts = counts.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}"));
+        let (writes, reads): (Vec<_>, Vec<_>) = self.series.iter().partition(|(kind, _)| **kind == Kind::Write);
+        let mut parts: Vec<String> = writes.iter().map(|(kind, series)| self.part(**kind, series)).collect();
+        parts.extend(counts);
         parts.push(format!("backlog {}", self.backlog));
+        parts.extend(reads.iter().map(|(kind, series)| self.part(**kind, series)));
         parts.join("  ")
     }
 
@@ -93,8 +154,8 @@ impl Lately {
 
 fn bar(whole: Option<u64>) -> ProgressBar {
     let (bar, template) = match whole {
-        Some(whole) => (ProgressBar::new(whole), "{elapsed_precise} [{bar:20}] {percent}% eta {eta}  {msg}"),
-        None => (ProgressBar::new_spinner(), "{elapsed_precise} {spinner} {msg}"),
+        Some(whole) => (ProgressBar::new(whole), "{elapsed_precise} [{bar:12}] {percent:>3}%  {wide_msg}"),
+        None => (ProgressBar::new_spinner(), "{elapsed_precise} {spinner} {wide_msg}"),
     };
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     bar.with_style(style.progress_chars("=> "))
@@ -122,12 +183,22 @@ mod tests {
         assert_eq!(lately.series[&Kind::Write].requests, 200);
         let line = lately.line();
         assert!(line.starts_with("write 10000/s p50 2"), "{line}");
-        assert!(line.contains("read:last 100/s") && line.ends_with("errors 1  backlog 50"), "{line}");
+        assert!(line.contains("ms  errors 1  retries 200  backlog 50  read:last 100/s"), "{line}");
     }
 
     #[test]
     fn how_far_it_is_is_said_where_that_is_known() {
         assert_eq!((percent(1, Some(4)), percent(1, None), percent(1, Some(0))), (" 25 %  ".into(), String::new(), String::new()));
+    }
+
+    #[test]
+    fn a_run_is_as_far_as_its_events_or_else_its_time() {
+        let intervals = samples::intervals();
+        for (by_events, expected) in [(true, 20_000), (false, 2_000)] {
+            let done = AtomicU64::new(0);
+            intervals[..2].iter().for_each(|interval| advance(&done, by_events, interval));
+            assert_eq!(done.load(Ordering::Relaxed), expected);
+        }
     }
 
     #[test]

@@ -75,6 +75,8 @@ pub(crate) struct Sample {
     pub(crate) rejected: u64,
     /// Bytes of its body as sent, once; of a read, of the answer.
     pub(crate) bytes: u64,
+    /// Capacity units that DynamoDB charged for it.
+    pub(crate) units: f64,
     pub(crate) outcome: Outcome,
     /// Tries after the first.
     pub(crate) retries: u64,
@@ -93,6 +95,7 @@ pub(crate) struct Series {
     pub(crate) rejected: u64,
     pub(crate) unknown: u64,
     pub(crate) bytes: u64,
+    pub(crate) units: f64,
     pub(crate) retries: u64,
     pub(crate) told_to_wait: u64,
     /// From the intended time, µs; of the requests that were answered.
@@ -113,6 +116,7 @@ impl Series {
             rejected: 0,
             unknown: 0,
             bytes: 0,
+            units: 0.0,
             retries: 0,
             told_to_wait: 0,
             latency: histogram.clone(),
@@ -124,6 +128,7 @@ impl Series {
         self.requests += 1;
         self.events += sample.events;
         self.bytes += sample.bytes;
+        self.units += sample.units;
         self.retries += sample.retries;
         self.told_to_wait += sample.told_to_wait;
         match sample.outcome {
@@ -153,6 +158,7 @@ impl Series {
         self.rejected += other.rejected;
         self.unknown += other.unknown;
         self.bytes += other.bytes;
+        self.units += other.units;
         self.retries += other.retries;
         self.told_to_wait += other.told_to_wait;
         self.latency.add(&other.latency).expect("both have the same bounds");
@@ -183,7 +189,7 @@ pub(crate) struct Interval {
 /// What a run came to.
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// From the end of the warm-up to the last answer.
+    /// From the end of the warm-up to the last answer, or the end of an open loop if that is later.
     pub(crate) took: Duration,
     /// All that was meant to leave after the warm-up.
     pub(crate) series: ByKind,
@@ -274,6 +280,12 @@ impl Recorder {
         self.state().record.skipped += events;
     }
 
+    /// The run lasts until then, though its last answer may have come before.
+    pub(crate) fn lasts(&self, until: Instant) {
+        let mut state = self.state();
+        state.last = state.last.max(until);
+    }
+
     /// Closes the interval under way, `backlog` events being due and not sent.
     pub(crate) fn tick(&self, now: Instant, backlog: u64) {
         let state = &mut *self.state();
@@ -321,6 +333,7 @@ mod tests {
             events: 10,
             rejected: 1,
             bytes: 100,
+            units: 0.5,
             outcome: Outcome::Done,
             retries: 2,
             told_to_wait: 1,
@@ -337,7 +350,20 @@ mod tests {
         assert!(write.latency.equivalent(write.latency.max(), 2_004_000), "{}", write.latency.max());
         assert!(write.service.equivalent(write.service.max(), 4_000), "{}", write.service.max());
         assert_eq!((write.events, write.stored, write.rejected, write.retries, write.told_to_wait), (10, 9, 1, 2, 1));
+        assert_eq!(write.units, 0.5);
         assert_eq!(record.took, Duration::from_millis(3_004));
+    }
+
+    #[test]
+    fn a_run_lasts_beyond_its_last_answer_where_it_is_said_to() {
+        let began = Instant::now();
+        let at = |millis| began + Duration::from_millis(millis);
+        for (lasts, took) in [(2_000, 2_000), (900, 1_000)] {
+            let recorder = Recorder::new(began, Duration::ZERO, Vec::new());
+            recorder.sample(&sample(began, [0, 0, 1_000], Kind::Write));
+            recorder.lasts(at(lasts));
+            assert_eq!(recorder.finish(at(1_001)).took, Duration::from_millis(took));
+        }
     }
 
     #[test]

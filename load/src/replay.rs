@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use braid_shared::model::Namespace;
-use tokio::sync::{Mutex, mpsc};
+use bytes::Bytes;
+use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -13,7 +14,7 @@ use crate::args::ReplayArgs;
 use crate::client::{Braid, Connection, Encoding, Endpoint, Format, Target};
 use crate::exit::NotStarted;
 use crate::lane;
-use crate::oracle::file::FileHistory;
+use crate::oracle::file::{FileHistory, Sending, Unfit};
 use crate::pace::{self, TIMER_GRAIN};
 use crate::progress::{self, Track};
 use crate::record::{Kind, Recorder};
@@ -33,7 +34,8 @@ pub(crate) async fn replay(about: About, args: ReplayArgs) -> Result<(Outcome, R
     if args.verify {
         verify::before_replay(&endpoint, &namespace).await?;
     }
-    let history = args.verify.then(|| Arc::new(FileHistory::default()));
+    let bytes_max = usize::try_from(args.verify_mib.saturating_mul(1 << 20)).unwrap_or(usize::MAX);
+    let history = args.verify.then(|| Arc::new(FileHistory::new(bytes_max)));
 
     let track = Track { done: Arc::clone(&source.taken), whole: source.length };
     let (report, mut observers) = about.open(None)?;
@@ -43,23 +45,29 @@ pub(crate) async fn replay(about: About, args: ReplayArgs) -> Result<(Outcome, R
     // A batch in hand and one ready for each connection bound the memory.
     let (ready, batches) = mpsc::channel(usize::from(args.connections));
     let reader = tokio::task::spawn_blocking(move || source.feed(args.batch, &ready));
-    let sender =
-        Arc::new(Sender { began, target, encoding, batches: Mutex::new(batches), recorder: recorder.clone(), history: history.clone() });
+    let sender = Arc::new(Sender {
+        began,
+        target,
+        encoding,
+        batches: Mutex::new(batches),
+        stop: watch::Sender::new(false),
+        recorder: recorder.clone(),
+        history: history.clone(),
+        verify_mib: args.verify_mib,
+    });
     let mut senders = JoinSet::new();
     for _ in 0..args.connections {
         senders.spawn(Arc::clone(&sender).send(Connection::new(Arc::clone(&endpoint))));
     }
     let ticker = tokio::spawn(lane::tick(recorder.clone(), || 0));
-    let mut failure = None;
-    while let Some(done) = senders.join_next().await {
-        failure = failure.or(done.unwrap_or_else(|error| Some(error.into())));
-    }
+    let failure = lane::gather(senders, || sender.stop.send_modify(|stop| *stop = true)).await;
     ticker.abort();
+    // The reader ends when nobody takes its batches.
+    drop(sender);
     let read = reader.await.map_err(Stop::from).and_then(|read| read.map_err(Stop::from));
     let record = recorder.finish(Instant::now());
-    drop(sender);
     let verification = match history.and_then(Arc::into_inner) {
-        Some(history) => Some(verify::after_replay(endpoint, namespace, args.connections, history).await),
+        Some(history) => Some(lane::unless_interrupted(verify::after_replay(endpoint, namespace, args.connections, history)).await),
         None => None,
     };
     Ok((Outcome { record, failure: failure.or(read.err()), verification }, report))
@@ -71,42 +79,74 @@ struct Sender {
     target: Arc<Braid>,
     encoding: Encoding,
     batches: Mutex<mpsc::Receiver<Batch>>,
+    /// Whether nothing more is to be sent.
+    stop: watch::Sender<bool>,
     recorder: Recorder,
     history: Option<Arc<FileHistory>>,
+    verify_mib: u64,
+}
+
+/// A batch, packed.
+struct Packed {
+    lines: Vec<u64>,
+    body: Bytes,
+    due: Option<Instant>,
+    /// Of a verified replay.
+    sending: Option<Sending>,
 }
 
 impl Sender {
-    /// Sends batches over one connection until there are no more; a failure ends it for all.
+    /// Sends batches over one connection until there are no more, or nothing more is to be sent.
     async fn send(self: Arc<Self>, mut connection: Connection) -> Option<Stop> {
+        let mut stop = self.stop.subscribe();
         loop {
-            let batch = self.batches.lock().await.recv().await?;
-            if let Err(stop) = self.send_one(&mut connection, batch).await {
-                self.batches.lock().await.close();
+            let next = tokio::select! {
+                biased;
+                () = async { drop(stop.wait_for(|stop| *stop).await) } => return None,
+                next = self.next_due() => next,
+            };
+            let sent = match next {
+                Ok(Some(packed)) => self.send_one(&mut connection, packed).await,
+                Ok(None) => return None,
+                Err(stop) => Err(stop),
+            };
+            if let Err(stop) = sent {
                 return Some(stop);
             }
         }
     }
 
-    async fn send_one(&self, connection: &mut Connection, batch: Batch) -> Result<(), Stop> {
-        let events = batch.lines.len() as u64;
-        let (encoding, plain) = (self.encoding, batch.body.clone());
-        let body = match encoding {
-            Encoding::None => batch.body,
-            _ => tokio::task::spawn_blocking(move || encoding.pack(batch.body)).await?,
+    /// The next batch, once it is due; none at the end of the file.
+    async fn next_due(&self) -> Result<Option<Packed>, Stop> {
+        let Some(Batch { body, lines, due }) = self.batches.lock().await.recv().await else { return Ok(None) };
+        let unfit = |unfit| match unfit {
+            Unfit::NoIdentity(index) => Stop::NoIdentity(lines.get(index).copied().unwrap_or_default()),
+            Unfit::Full(events) => Stop::HistoryFull { events, mib: self.verify_mib },
         };
-        let due = batch.due.and_then(|due| self.began.checked_add(due));
+        let sending = self.history.as_ref().map(|history| history.sending(&body)).transpose().map_err(unfit)?;
+        let encoding = self.encoding;
+        let body = match encoding {
+            Encoding::None => body,
+            _ => tokio::task::spawn_blocking(move || encoding.pack(body)).await?,
+        };
+        let due = due.and_then(|due| self.began.checked_add(due));
         if let Some(due) = due {
             pace::wait(due, TIMER_GRAIN).await;
         }
+        Ok(Some(Packed { lines, body, due, sending }))
+    }
+
+    async fn send_one(&self, connection: &mut Connection, packed: Packed) -> Result<(), Stop> {
+        let Packed { lines, body, due, sending } = packed;
+        let events = lines.len() as u64;
         let call = self.target.write().carrying(body);
         let delivery = connection.deliver(&call, |status, body| self.target.judge_write(status, body, events)).await;
         self.recorder.sample(&lane::sample(Kind::Write, due, events, &delivery));
-        if let Some(history) = &self.history {
-            let noted = history.note(&plain, &delivery);
-            noted.map_err(|index| Stop::NoIdentity(batch.lines.get(index).copied().unwrap_or_default()))?;
+        if let (Some(history), Some(sending)) = (&self.history, sending) {
+            history.ended(sending, &delivery);
         }
         for error in delivery.result?.errors {
-            let line = batch.lines.get(error.index).copied();
+            let line = lines.get(error.index).copied();
             self.recorder.refused(error, line);
         }
         Ok(())

@@ -39,8 +39,12 @@ pub(crate) enum Stop {
     Request(#[from] Failure),
     #[error("the file can't be read: {0}")]
     Source(#[from] SourceError),
-    #[error("line {0} has no key, id and ts of its own, which --verify needs")]
+    #[error("line {0} has no id or no ts of its own, which --verify needs; it was not sent")]
     NoIdentity(u64),
+    #[error("--verify has room for {events} events in {mib} MiB, and the file has more; --verify-mib makes more room")]
+    HistoryFull { events: usize, mib: u64 },
+    #[error("interrupted")]
+    Interrupted,
     #[error("a task of the generator failed: {0}")]
     Task(#[from] tokio::task::JoinError),
 }

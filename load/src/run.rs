@@ -1,54 +1,55 @@
 //! `run`: workload → connections → record. Each step is a file of its own; here they are joined.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::args::{Rate, Reads, RunArgs};
-use crate::client::{Connection, Endpoint, Failure, Link, Rows, ServerKind, Target, target};
+use crate::client::{Connection, Endpoint, Items, Link, Patience, Rows, ServerKind, Store, Target, target};
 use crate::exit::NotStarted;
 use crate::history::SLOTS_MAX;
 use crate::lane::{self, Lane};
 use crate::pace::{Pace, Plan, TIMER_GRAIN};
 use crate::progress;
 use crate::record::Recorder;
-use crate::report::{About, Outcome, Report, Stop};
+use crate::report::{About, Outcome, Report};
 use crate::verify::Verify;
 use crate::workload::{EventTimes, Share, Workload};
 
+/// How the connections of a run reach what it drives.
+enum Way {
+    Http(Arc<Endpoint>, Arc<dyn Target>),
+    Store(Store),
+}
+
 /// Writes and reads until the time or the events are used up. The error says why nothing was sent.
 pub(crate) async fn run(about: About, args: RunArgs) -> Result<(Outcome, Report), NotStarted> {
-    let client = &args.client;
-    let endpoint = Arc::new(Endpoint::new(&client.url, client.timeout.duration(), client.retry_for.duration())?);
-    let target: Arc<dyn Target> = target(args.target, &args.namespace, args.format, args.encoding)?.into();
+    let way = way(&args).await?;
     let seed = args.seed.unwrap_or_else(rand::random);
     let workload = workload(&args, seed);
-    let verify = match args.verify {
-        true if args.target != ServerKind::Braid => {
-            return Err("--verify reads back by Braid's own API: a peer can't be verified".to_owned().into());
+    let verify = match &way {
+        Way::Http(endpoint, target) if args.verify => {
+            let (endpoint, workload) = (Arc::clone(endpoint), Arc::clone(&workload));
+            Some(Verify::before(endpoint, args.namespace.clone(), workload, target.format(), args.connections).await?)
         }
-        true => Some(
-            Verify::before(Arc::clone(&endpoint), args.namespace.clone(), Arc::clone(&workload), target.format(), args.connections).await?,
-        ),
-        false => None,
+        _ => None,
     };
-    let rows = rows(&args).await.map_err(NotStarted::unavailable)?;
     let history = verify.as_ref().map(|verify| Arc::clone(&verify.history));
 
     let (report, mut observers) = about.open(Some(seed))?;
-    observers.push(progress::observer(args.events));
-    if rows.is_none() {
-        prepare(&endpoint, &*target).await.map_err(NotStarted::unavailable)?;
+    observers.push(progress::observer(args.events, args.until()));
+    if let Way::Http(endpoint, target) = &way {
+        prepare(endpoint, &**target).await.map_err(NotStarted::unavailable)?;
     }
 
     let began = Instant::now();
     let writes = Arc::new(Pace::new(write_plan(&args, seed), began));
     let recorder = Recorder::new(began, args.warmup(), observers);
-    let link = || match &rows {
-        None => Link::http(Arc::clone(&endpoint), Arc::clone(&target), Arc::clone(&workload), args.encoding),
-        Some(rows) => Link::rows(Arc::clone(rows), Arc::clone(&workload)),
+    let link = || match &way {
+        Way::Http(endpoint, target) => Link::http(Arc::clone(endpoint), Arc::clone(target), Arc::clone(&workload), args.encoding),
+        Way::Store(store) => Link::store(store.clone(), Arc::clone(&workload)),
     };
     let lane = |pace: &Arc<Pace>| {
         let (pace, written) = (Arc::clone(pace), Arc::clone(&writes));
@@ -77,18 +78,40 @@ pub(crate) async fn run(about: About, args: RunArgs) -> Result<(Outcome, Report)
     }
     let backlog = Arc::clone(&writes);
     let ticker = tokio::spawn(lane::tick(recorder.clone(), move || backlog.backlog()));
-    let failure = gather(drivers, &paces).await;
+    let failure = lane::gather(drivers, || paces.iter().for_each(|pace| pace.close())).await;
     ticker.abort();
     recorder.skipped(writes.skipped());
+    paces.iter().filter_map(|pace| pace.ends()).for_each(|ends| recorder.lasts(ends));
     let record = recorder.finish(Instant::now());
     let verification = match verify {
-        Some(verify) => Some(tokio::select! {
-            verification = verify.after(writes.slots()) => verification,
-            Ok(()) = tokio::signal::ctrl_c() => Err("interrupted".to_owned()),
-        }),
+        Some(verify) => Some(lane::unless_interrupted(verify.after(writes.slots())).await),
         None => None,
     };
     Ok((Outcome { record, failure, verification }, report))
+}
+
+/// What the command line says is driven; a store is connected.
+async fn way(args: &RunArgs) -> Result<Way, NotStarted> {
+    if args.rate == Rate::Nothing && args.reads.is_none() {
+        return Err("--rate 0 sends no events: without --reads there is nothing to do".to_owned().into());
+    }
+    if args.verify && args.target != ServerKind::Braid {
+        return Err("--verify reads back by Braid's own API: nothing else can be verified".to_owned().into());
+    }
+    let (timeout, retry_for) = (args.client.timeout.duration(), args.client.retry_for.duration());
+    match target(args.target, &args.namespace, args.format, args.encoding)? {
+        Some(target) => Ok(Way::Http(Arc::new(Endpoint::new(&args.client.url, timeout, retry_for)?), target.into())),
+        None => store(args, timeout, Patience::new(retry_for)).await.map(Way::Store).map_err(NotStarted::unavailable),
+    }
+}
+
+async fn store(args: &RunArgs, timeout: Duration, patience: Patience) -> Result<Store, String> {
+    let name = args.namespace.as_str();
+    if args.target == ServerKind::CqlRows {
+        return Rows::connect(&args.cql_nodes, name, patience).await.map(|rows| Store::Rows(Arc::new(rows)));
+    }
+    let (endpoint, sharding) = (args.dynamodb_endpoint.as_deref(), (args.suffixes(), args.suffix.unwrap_or_default()));
+    Items::connect(endpoint, name.to_owned(), sharding, timeout, patience).await.map(|items| Store::Items(Arc::new(items)))
 }
 
 /// Makes what the target wants to be there before the first event.
@@ -99,43 +122,6 @@ async fn prepare(endpoint: &Arc<Endpoint>, target: &dyn Target) -> Result<(), St
         prepared.result.map_err(|failure| failure.to_string())?;
     }
     Ok(())
-}
-
-/// The baseline's driver, where that is what is driven.
-async fn rows(args: &RunArgs) -> Result<Option<Arc<Rows>>, String> {
-    match &args.cql_rows {
-        None => Ok(None),
-        Some(nodes) => Rows::connect(nodes, args.client.retry_for.duration()).await.map(Some),
-    }
-}
-
-/// Waits for all connections; a failure, or an interrupt, ends the run for all of them. The first failure stands.
-async fn gather(mut drivers: JoinSet<Option<Failure>>, paces: &[Arc<Pace>]) -> Option<Stop> {
-    let (mut first, mut interrupted) = (None, false);
-    let close = || paces.iter().for_each(|pace| pace.close());
-    loop {
-        let done = tokio::select! {
-            done = drivers.join_next() => done,
-            Ok(()) = tokio::signal::ctrl_c() => {
-                // The first one lets what is under way be answered, the second does not.
-                if interrupted {
-                    drivers.abort_all();
-                }
-                interrupted = true;
-                close();
-                continue;
-            }
-        };
-        let failure = match done {
-            None => return first,
-            Some(Ok(failure)) => failure.map(Stop::from),
-            Some(Err(error)) => Some(error.into()),
-        };
-        if failure.is_some() {
-            close();
-            first = first.or(failure);
-        }
-    }
 }
 
 fn workload(args: &RunArgs, seed: u64) -> Arc<Workload> {

@@ -84,6 +84,9 @@ impl FromStr for Schedule {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Schedule, String> {
+        if text.contains("..") && !text.contains('/') {
+            return Err(format!("a ramp lacks how long it takes, such as {text}/30s"));
+        }
         if !text.contains('/') {
             let then = rate(text)?;
             return if then > 0.0 { Ok(Schedule { legs: Vec::new(), then }) } else { Err("a rate must be more than 0".into()) };
@@ -185,7 +188,7 @@ mod tests {
             ("ten", "no rate"),
             ("nan", "no rate"),
             ("0", "more than 0"),
-            ("10k..20k", "`10k..20k` is no rate"),
+            ("10k..20k", "such as 10k..20k/30s"),
             ("10k/30s,20k", "lacks how long"),
             ("10k/30", "length of time"),
             ("0/30s", "no event"),

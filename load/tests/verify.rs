@@ -140,7 +140,22 @@ fn a_replayed_file_is_verified_and_what_is_lost_of_it_is_named() {
         assert_eq!((output.status.code(), &json["verify"][fault]["count"]), (Some(2), &2.into()), "{fault}: {json}");
         assert_eq!(named(&json["verify"], fault), lied(&double));
     }
+    let full = Double::start(Lie::None);
+    let output = replay(&full, &path, &["--verify-mib", "0"]);
+    assert_eq!((output.status.code(), full.state.lock().unwrap().acknowledged), (Some(69), 0), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--verify-mib makes more room"), "{output:?}");
     let right = Double::start(Lie::None);
     assert_eq!(replay(&right, &path, &["--speed", "100x"]).status.code(), Some(0));
     assert_eq!(replay(&right, &path, &[]).status.code(), Some(64), "the namespace is no longer empty");
+}
+
+#[test]
+fn a_replayed_line_without_an_id_of_its_own_is_named_and_not_sent() {
+    let (_dir, path) = file(150);
+    let text = std::fs::read_to_string(&path).unwrap().replace("\"id\":\"e120\",", "");
+    std::fs::write(&path, text).unwrap();
+    let double = Double::start(Lie::None);
+    let output = replay(&double, &path, &["--connections", "1"]);
+    assert_eq!((output.status.code(), double.state.lock().unwrap().acknowledged), (Some(69), 100), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("line 121 has no id"), "{output:?}");
 }

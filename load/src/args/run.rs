@@ -7,11 +7,12 @@ use braid_shared::model::{Namespace, Span, Timestamp};
 
 use super::values::{Rate, Reads, ShareBack, share};
 use super::{ClientArgs, batch};
-use crate::client::{Encoding, Format, ServerKind};
+use crate::client::{Encoding, Format, ServerKind, Suffix};
 use crate::report::OutputArgs;
 use crate::schedule::Schedule;
 use crate::workload::{Choice, Keys, ReadMix, Shape, Share};
 
+const SUFFIXES_DEFAULT: u32 = 16;
 const DURATION_DEFAULT: Duration = Duration::from_secs(10);
 /// Bytes of an event as JSON without its key and note.
 const EVENT_BYTES: usize = 114;
@@ -26,32 +27,35 @@ How many events are offered a second, whatever the server does:
 
 Latency counts from the time a request was due, so that waiting behind a slow one shows.";
 const READS_HELP: &str = "\
-Reads beside the writes: a share of all requests (10%), or a rate of their own in requests a second, with the
-grammar of --rate (200, 50..500/30s, max), on connections of their own";
+Reads beside the writes:
+
+  10%                   a share of all requests, on the connections of the writes
+  200, 50..500/30s      requests a second, in the grammar of --rate, on connections of their own
+  max                   as many as are answered, on connections of their own";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
-    /// What is driven: Braid, or a peer that is measured beside it
+    /// What is driven: Braid, a peer that is measured beside it, or a baseline of what one writes by hand
     #[arg(long, value_enum, default_value_t = ServerKind::Braid)]
     pub(crate) target: ServerKind,
-    /// Namespace to write to; of a peer, the database
-    #[arg(long, default_value = "bench")]
+    /// Namespace to write to; of others, the database, table or keyspace
+    #[arg(long, value_name = "NAME", default_value = "bench")]
     pub(crate) namespace: Namespace,
 
     /// The hot key; with more keys, what their names begin with [default: hot; with --daily none]
     #[arg(long, help_heading = "Events")]
     pub(crate) key: Option<String>,
     /// How many keys the events are spread over
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000_000), help_heading = "Events")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000_000), help_heading = "Events")]
     pub(crate) keys: u32,
     /// Spread them by Zipf's law with this exponent, not evenly
-    #[arg(long, value_name = "S", value_parser = exponent, help_heading = "Events")]
+    #[arg(long, value_name = "S", value_parser = exponent, requires = "keys", help_heading = "Events")]
     pub(crate) zipf: Option<f64>,
     /// The key of an event is its UTC date
     #[arg(long, conflicts_with_all = ["keys", "zipf", "hot_at"], help_heading = "Events")]
     pub(crate) daily: bool,
     /// From this long after the beginning the first key is hot
-    #[arg(long, value_name = "SPAN", help_heading = "Events")]
+    #[arg(long, value_name = "SPAN", requires = "keys", help_heading = "Events")]
     pub(crate) hot_at: Option<Span>,
     /// How many of the events are the hot key's then
     #[arg(long, value_name = "SHARE", default_value = "90%", value_parser = share, help_heading = "Events")]
@@ -75,23 +79,23 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "SPAN", help_heading = "Events")]
     pub(crate) spacing: Option<Span>,
     /// Makes the same ids, keys and values again; with --start, and --spacing or a rate, the same times too
-    #[arg(long, help_heading = "Events")]
+    #[arg(long, value_name = "N", help_heading = "Events")]
     pub(crate) seed: Option<u64>,
 
     /// Events a second, or max [default: 10k]
-    #[arg(long, long_help = RATE_HELP, default_value = "10k", hide_default_value = true, help_heading = "Load")]
+    #[arg(long, allow_negative_numbers = true, long_help = RATE_HELP, default_value = "10k", hide_default_value = true, help_heading = "Load")]
     pub(crate) rate: Rate,
     /// Events a request [default: 100; with --rate max 1000]
-    #[arg(long, value_parser = batch, help_heading = "Load")]
+    #[arg(long, value_name = "EVENTS", value_parser = batch, help_heading = "Load")]
     pub(crate) batch: Option<usize>,
     /// Connections that send at the same time, one request in flight on each
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..), help_heading = "Load")]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..), help_heading = "Load")]
     pub(crate) connections: u16,
     /// How long to go on after the warm-up [default: as long as the rate says, else until --events, else 10s]
     #[arg(long, value_name = "SPAN", help_heading = "Load")]
     pub(crate) duration: Option<Span>,
     /// How many events to write at most
-    #[arg(long, help_heading = "Load")]
+    #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) events: Option<u64>,
     /// Time at the beginning that is not counted
     #[arg(long, value_name = "SPAN", help_heading = "Load")]
@@ -116,13 +120,21 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "EVENTS", default_value_t = 0, requires_all = ["seed", "start", "spacing"], help_heading = "Reads")]
     pub(crate) known: u64,
     /// Connections for reads that have a rate of their own
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..), help_heading = "Reads")]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..), help_heading = "Reads")]
     pub(crate) read_connections: u16,
 
-    /// Instead of Braid, as its baseline: one row an event, by a CQL driver, to these nodes (HOST:PORT parted by
-    /// commas), a copy on each
-    #[arg(long, value_name = "ADDRS", conflicts_with_all = ["target", "verify", "reads"], help_heading = "Baseline")]
-    pub(crate) cql_rows: Option<String>,
+    /// dynamodb-items: where DynamoDB is [default: by the AWS SDK's own settings, as are region and credentials]
+    #[arg(long, value_name = "URL", help_heading = "Baselines")]
+    pub(crate) dynamodb_endpoint: Option<String>,
+    /// dynamodb-items: suffixes that a key's events are spread over; 1 for a plain partition key [default: 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Baselines")]
+    pub(crate) suffixes: Option<u32>,
+    /// dynamodb-items: how an event finds its suffix [default: computed]
+    #[arg(long, value_enum, value_name = "HOW", help_heading = "Baselines")]
+    pub(crate) suffix: Option<Suffix>,
+    /// cql-rows: nodes to begin with, HOST:PORT parted by commas; each holds a copy
+    #[arg(long, value_name = "ADDRS", default_value = "127.0.0.1:9042", help_heading = "Baselines")]
+    pub(crate) cql_nodes: String,
 
     /// Afterwards read everything back: what was acknowledged must be there, once and as it was sent,
     /// and nothing else; faults end with exit code 2. Keeps 4 bits an event, 1 GiB at 2 billion; 8 bytes
@@ -140,6 +152,10 @@ impl RunArgs {
     /// Events a request.
     pub(crate) fn batch(&self) -> u64 {
         self.batch.unwrap_or(if self.rate == Rate::Max { 1_000 } else { 100 }) as u64
+    }
+
+    pub(crate) fn suffixes(&self) -> u32 {
+        self.suffixes.unwrap_or(SUFFIXES_DEFAULT)
     }
 
     pub(crate) fn warmup(&self) -> Duration {
@@ -249,7 +265,8 @@ mod tests {
 
     #[test]
     fn what_contradicts_itself_is_refused() {
-        for words in [&["--daily", "--keys", "5"][..], &["--zipf", "-1"], &["--rate", "fast"], &["--start", "yesterday"]] {
+        for words in [&["--daily", "--keys", "5"][..], &["--zipf", "-1"], &["--rate", "fast"], &["--start", "yesterday"], &["--zipf", "1"]]
+        {
             assert!(Args::try_parse_from([&["braid-load", "run"], words].concat()).is_err(), "{words:?}");
         }
     }

@@ -1,10 +1,11 @@
 //! Where requests go and for how long they are tried. Plain data, checked when it is made.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::Uri;
 use hyper::header::HeaderValue;
+
+use super::patience::Patience;
 
 /// What every request of a run has in common.
 #[derive(Debug)]
@@ -16,9 +17,7 @@ pub(crate) struct Endpoint {
     /// Longest time of one try.
     pub(crate) timeout: Duration,
     /// How long one request is tried again.
-    pub(crate) retry_for: Duration,
-    /// Whether a person knows that requests are sent again.
-    said: AtomicBool,
+    pub(crate) patience: Patience,
 }
 
 impl Endpoint {
@@ -32,16 +31,8 @@ impl Endpoint {
             authority: format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(80)),
             host: HeaderValue::from_str(authority.as_str()).map_err(|_| wrong())?,
             timeout,
-            retry_for,
-            said: AtomicBool::new(false),
+            patience: Patience::new(retry_for),
         })
-    }
-
-    /// Says why a request is sent again, the first time that one is; the summary counts the others.
-    pub(super) fn say_once(&self, why: &str) {
-        if !self.said.swap(true, Ordering::Relaxed) {
-            eprintln!("braid-load: {why}; trying again for up to {:?}", self.retry_for);
-        }
     }
 }
 

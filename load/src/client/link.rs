@@ -1,5 +1,5 @@
 //! What one connection of a run does, whatever it speaks: take a portion of the workload, send it,
-//! ask a read. HTTP is one way; a driver of a store's own protocol is one more variant here.
+//! ask a read. HTTP is one way, a store's own client the other.
 //!
 //! A portion is prepared before it is due, so that making it is no part of its latency.
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Connection, Delivery, Encoding, Endpoint, Failure, Rows, Target};
+use super::{Connection, Delivery, Encoding, Endpoint, Failure, Store, Target};
 use crate::workload::write::Writer;
 use crate::workload::{Portion, Read, Workload};
 
@@ -15,8 +15,8 @@ use crate::workload::{Portion, Read, Workload};
 pub(crate) enum Link {
     /// Requests over one HTTP connection; what they look like is the target's.
     Http(Box<Http>),
-    /// One row an event, by a CQL driver: a baseline, for writes alone.
-    Rows { rows: Arc<Rows>, workload: Arc<Workload>, prepared: Portion },
+    /// A store's own client.
+    Store { store: Store, workload: Arc<Workload>, prepared: Portion },
     /// A server that answers each portion after the time that this gives it.
     #[cfg(test)]
     Fake(Box<dyn FnMut() -> std::time::Duration + Send>),
@@ -38,16 +38,16 @@ impl Link {
         Link::Http(Box::new(Http { connection: Connection::new(endpoint), target, writer, encoding, prepared: (Bytes::new(), 0) }))
     }
 
-    /// Shares the driver's connections with the others of its run.
-    pub(crate) fn rows(rows: Arc<Rows>, workload: Arc<Workload>) -> Link {
-        Link::Rows { rows, workload, prepared: Portion { first: 0, events: 0 } }
+    /// Shares the store's connections with the others of its run.
+    pub(crate) fn store(store: Store, workload: Arc<Workload>) -> Link {
+        Link::Store { store, workload, prepared: Portion { first: 0, events: 0 } }
     }
 
     /// Makes what the next [`Link::write`] sends.
     pub(crate) fn prepare(&mut self, portion: Portion) {
         match self {
             Link::Http(http) => http.prepared = (http.encoding.pack(http.writer.body(portion)), portion.events),
-            Link::Rows { prepared, .. } => *prepared = portion,
+            Link::Store { prepared, .. } => *prepared = portion,
             #[cfg(test)]
             Link::Fake(_) => {}
         }
@@ -62,7 +62,7 @@ impl Link {
                 let judge = |status, body: &[u8]| target.judge_write(status, body, events);
                 http.connection.deliver(&target.write().carrying(body), judge).await
             }
-            Link::Rows { rows, workload, prepared } => rows.write(workload, *prepared).await,
+            Link::Store { store, workload, prepared } => store.write(workload, *prepared).await,
             #[cfg(test)]
             Link::Fake(takes) => {
                 let started = tokio::time::Instant::now();
@@ -79,7 +79,7 @@ impl Link {
                 Ok(call) => http.connection.deliver(&call, |status, body| http.target.judge_read(read, status, body)).await,
                 Err(why) => Delivery::never(Failure::Refused(why)),
             },
-            Link::Rows { .. } => Delivery::never(Failure::Refused("rows are a baseline of writes; there are no reads of them".into())),
+            Link::Store { store, .. } => store.read(read).await,
             #[cfg(test)]
             Link::Fake(_) => Delivery::never(Failure::Refused("a fake answers no reads".into())),
         }

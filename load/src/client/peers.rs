@@ -1,5 +1,5 @@
-//! Servers that are measured beside Braid, each as a [`Target`]: the events of a
-//! workload as that server's users would store them, and the reads that come nearest to Braid's.
+//! What can be driven, and the HTTP servers that are measured beside Braid, each as a [`Target`]: the
+//! events of a workload as that server's users would store them, and the reads that come nearest to Braid's.
 //!
 //! An event's id is a plain column of theirs, never a part of what they index: as a tag or label it
 //! would make a series of each event.
@@ -31,25 +31,35 @@ pub(crate) enum ServerKind {
     /// ClickHouse
     #[value(name = "clickhouse")]
     ClickHouse,
+    /// DynamoDB as one shards writes by hand, one item an event
+    #[value(name = "dynamodb-items")]
+    DynamodbItems,
+    /// ScyllaDB or Cassandra, one row an event; writes alone
+    CqlRows,
 }
 
-/// A server's namespace, or what it calls so, as a target; `format` only where it takes several.
+/// A server's namespace, or what it calls so, as a target; none for a store that is driven by its own
+/// client. `format` only where it takes several.
 pub(crate) fn target(
     kind: ServerKind,
     namespace: &Namespace,
     format: Option<Format>,
     encoding: Encoding,
-) -> Result<Box<dyn Target>, String> {
+) -> Result<Option<Box<dyn Target>>, String> {
     let name = namespace.as_str();
     if kind != ServerKind::Braid && format.is_some() {
-        return Err("--format is Braid's; a peer has one".to_owned());
+        return Err("--format is Braid's; what else is driven has one".to_owned());
     }
-    Ok(match kind {
+    Ok(Some(match kind {
         ServerKind::Braid => Box::new(Braid::new(namespace.clone(), format.unwrap_or(Format::Ndjson), encoding)?),
         ServerKind::Influx => Box::new(Influx::new(name, encoding)?),
         ServerKind::Victoria => Box::new(Victoria::new(name, encoding)?),
         ServerKind::ClickHouse => Box::new(ClickHouse::new(name, encoding)?),
-    })
+        ServerKind::DynamodbItems | ServerKind::CqlRows if encoding != Encoding::None => {
+            return Err("--encoding is of HTTP requests; a store's own client sends none".to_owned());
+        }
+        ServerKind::DynamodbItems | ServerKind::CqlRows => return Ok(None),
+    }))
 }
 
 /// All events of a body, where the answer is good; these servers count none.

@@ -1,10 +1,10 @@
 //! What must stand in the server after a file was replayed. A file cannot be made again from a seed, so
-//! this keeps of each event its name, a hash of its content and its fate: some 100 bytes and the name.
+//! this keeps of each event its name, a hash of its content and its fate, within a bound.
 
 use std::collections::hash_map::{DefaultHasher, Entry as Slot};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{Hash, Hasher};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -18,8 +18,8 @@ use crate::history::{Fate, fates_of};
 #[derive(Deserialize)]
 struct Line {
     key: String,
-    id: String,
-    ts: Value,
+    id: Option<String>,
+    ts: Option<Value>,
     #[serde(default)]
     fields: BTreeMap<String, Value>,
     #[serde(default)]
@@ -28,7 +28,7 @@ struct Line {
 }
 
 /// What makes two events the same one.
-type Identity = (String, i64, String);
+type Identity = (Box<str>, i64, Box<str>);
 
 /// What is kept of an event.
 struct Kept {
@@ -36,73 +36,106 @@ struct Kept {
     /// It was sent with other content too: which of it stands is the server's business.
     several: bool,
     fate: Fate,
-    found: u8,
+    found: bool,
 }
+
+/// What an event takes but for its name: a map is about half full.
+const EVENT_BYTES: usize = 2 * (size_of::<(Identity, Kept)>() + 1);
 
 /// Knows what was sent of a file, and what was found.
 #[derive(Default)]
 pub(crate) struct FileOracle {
     events: HashMap<Identity, Kept>,
+    bytes: usize,
     verdict: Verdict,
 }
 
 /// What a replay notes while it sends; its connections share it.
-#[derive(Default)]
-pub(crate) struct FileHistory(Mutex<FileOracle>);
-
-impl FileHistory {
-    /// Notes how the sending of a batch ended. The error is the place of a line that can't be verified.
-    pub(crate) fn note(&self, body: &[u8], delivery: &Delivery) -> Result<(), usize> {
-        let oracle = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines = body.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-        for (index, (line, fate)) in lines.zip(fates_of(delivery)).enumerate() {
-            match sent(line) {
-                Some((identity, content)) => oracle.sent(identity, content, fate),
-                None if fate == Fate::Rejected => {}
-                None => return Err(index),
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn into_oracle(self) -> FileOracle {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
-    }
+pub(crate) struct FileHistory {
+    oracle: Mutex<FileOracle>,
+    bytes_max: usize,
 }
 
-impl FileOracle {
-    fn sent(&mut self, identity: Identity, content: u64, fate: Fate) {
-        match self.events.entry(identity) {
-            Slot::Vacant(slot) => {
-                slot.insert(Kept { content, several: false, fate, found: 0 });
-            }
-            Slot::Occupied(mut slot) => {
-                let kept = slot.get_mut();
-                kept.several |= kept.content != content;
+/// Why a batch can't be verified, so that it is not sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unfit {
+    /// The line at this place has no id or no time of its own.
+    NoIdentity(usize),
+    /// So many events are all that there is room for.
+    Full(usize),
+}
+
+/// The identities of a batch's lines; of one that is no event, none.
+pub(crate) struct Sending(Vec<Option<Identity>>);
+
+impl FileHistory {
+    /// Keeps about so many bytes at most.
+    pub(crate) fn new(bytes_max: usize) -> FileHistory {
+        FileHistory { oracle: Mutex::default(), bytes_max }
+    }
+
+    fn oracle(&self) -> MutexGuard<'_, FileOracle> {
+        self.oracle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps what a batch is about to send.
+    pub(crate) fn sending(&self, body: &[u8]) -> Result<Sending, Unfit> {
+        let oracle = &mut *self.oracle();
+        let lines = body.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+        let kept = lines.enumerate().map(|(index, line)| {
+            let read = sent(line).map_err(|()| Unfit::NoIdentity(index))?;
+            let Some((identity, content)) = read else { return Ok(None) };
+            oracle.keep(identity.clone(), content);
+            if oracle.bytes > self.bytes_max { Err(Unfit::Full(oracle.events.len())) } else { Ok(Some(identity)) }
+        });
+        kept.collect::<Result<_, _>>().map(Sending)
+    }
+
+    /// Notes how the sending of a batch ended.
+    pub(crate) fn ended(&self, sending: Sending, delivery: &Delivery) {
+        let oracle = &mut *self.oracle();
+        for (identity, fate) in sending.0.into_iter().zip(fates_of(delivery)) {
+            if let Some(kept) = identity.and_then(|identity| oracle.events.get_mut(&identity)) {
                 kept.fate = kept.fate.max(fate);
             }
         }
     }
 
+    pub(crate) fn into_oracle(self) -> FileOracle {
+        self.oracle.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FileOracle {
+    fn keep(&mut self, identity: Identity, content: u64) {
+        match self.events.entry(identity) {
+            Slot::Vacant(slot) => {
+                self.bytes += EVENT_BYTES + slot.key().0.len() + slot.key().2.len();
+                slot.insert(Kept { content, several: false, fate: Fate::Unsent, found: false });
+            }
+            Slot::Occupied(mut slot) => slot.get_mut().several |= slot.get().content != content,
+        }
+    }
+
     /// The keys of the file.
     pub(crate) fn keys(&self) -> BTreeSet<String> {
-        self.events.keys().map(|(key, ..)| key).collect::<BTreeSet<_>>().into_iter().cloned().collect()
+        self.events.keys().map(|(key, ..)| &**key).collect::<BTreeSet<_>>().into_iter().map(str::to_owned).collect()
     }
 
     /// What is wrong, once every event that is there was seen.
     pub(crate) fn verdict(self) -> Verdict {
         let mut verdict = self.verdict;
         for ((key, nanos, id), kept) in self.events {
-            verdict.sent += 1;
+            verdict.sent += u64::from(kept.fate > Fate::Unsent);
             verdict.not_compared += u64::from(kept.several);
             match kept.fate {
                 Fate::Stored => {
                     verdict.acknowledged += 1;
-                    if kept.found == 0 {
-                        verdict.lost.add(|| Named { key, id, ts: (nanos / 1_000_000).to_string() });
+                    if !kept.found {
+                        verdict.lost.add(|| Named { key: key.into(), id: id.into(), ts: (nanos / 1_000_000).to_string() });
                     }
                 }
-                Fate::Unknown if kept.found > 0 => verdict.unknown_found += 1,
+                Fate::Unknown if kept.found => verdict.unknown_found += 1,
                 Fate::Unknown => verdict.unknown_absent += 1,
                 Fate::Unsent | Fate::Rejected => {}
             }
@@ -115,13 +148,13 @@ impl Judge for FileOracle {
     fn see(&mut self, key: &str, found: &Found<'_>) {
         self.verdict.found += 1;
         let name = || Named::found(key, found);
-        let identity = found.nanos().map(|nanos| (found.key.to_string(), nanos, found.id.to_string()));
+        let identity = found.nanos().map(|nanos| (found.key.as_ref().into(), nanos, found.id.as_ref().into()));
         let kept = identity.filter(|_| found.key == key).and_then(|identity| self.events.get_mut(&identity));
         let Some(kept) = kept.filter(|kept| kept.fate >= Fate::Unknown) else { return self.verdict.invented.add(name) };
-        if kept.found > 0 {
+        if kept.found {
             self.verdict.doubled.add(name);
         }
-        kept.found = 1;
+        kept.found = true;
         let tags = found.tags.iter().map(|(name, value)| (&**name, &**value));
         if !kept.several && kept.content != content(found.fields.iter(), tags) {
             self.verdict.altered.add(name);
@@ -131,21 +164,28 @@ impl Judge for FileOracle {
     fn out_of_order(&mut self, key: &str, found: &Found<'_>) {
         self.verdict.disordered.add(|| Named::found(key, found));
     }
+
+    fn progress(&self) -> (u64, u64) {
+        (self.verdict.found, self.events.len() as u64)
+    }
 }
 
-/// The identity and the content of a line; `None` where it does not have both in itself.
-fn sent(line: &[u8]) -> Option<(Identity, u64)> {
-    let mut line: Line = serde_json::from_slice(line).ok()?;
-    let nanos = match &line.ts {
-        Value::String(text) => time::nanos(text)?,
-        ts => ts.as_i64()?.checked_mul(1_000_000)?,
+/// The identity and the content of a line; none where it is no event, which the server has to find out
+/// too. The error: it has no id or no time of its own, and would get one that nobody knows.
+fn sent(line: &[u8]) -> Result<Option<(Identity, u64)>, ()> {
+    let Ok(mut line) = serde_json::from_slice::<Line>(line) else { return Ok(None) };
+    let (id, ts) = (line.id.ok_or(())?, line.ts.ok_or(())?);
+    let nanos = match &ts {
+        Value::String(text) => time::nanos(text),
+        ts => ts.as_i64().and_then(|millis| millis.checked_mul(1_000_000)),
     };
+    let Some(nanos) = nanos else { return Ok(None) };
     if let Some(value) = line.value.take() {
         line.fields.insert("value".into(), value);
     }
     let tags = line.tags.iter().map(|(name, value)| (&**name, &**value));
     let content = content(line.fields.iter(), tags);
-    Some(((line.key, nanos, line.id), content))
+    Ok(Some(((line.key.into(), nanos, id.into()), content)))
 }
 
 /// A hash of fields and tags, both by rising name, types included.
@@ -176,7 +216,7 @@ mod tests {
         let error = |index: &usize| RowError { index: *index, code: "x".into(), detail: String::new() };
         let rejected_events = rejected.len() as u64;
         let answer = Answer { stored: events - rejected_events, rejected: rejected_events, errors: rejected.iter().map(error).collect() };
-        Delivery { result: Ok(answer), doubtful: false, started: now, ended: now, retries: 0, told_to_wait: 0, bytes: 0 }
+        Delivery { result: Ok(answer), doubtful: false, started: now, ended: now, retries: 0, told_to_wait: 0, bytes: 0, units: 0.0 }
     }
 
     const FILE: &str = r#"{"key":"k","id":"a","ts":"2023-11-14T22:13:20Z","fields":{"n":1,"f":1.0},"tags":{"t":"x"}}
@@ -190,8 +230,9 @@ mod tests {
     const C: &str = r#"{"key":"k","id":"c","ts":"2023-11-14T22:13:20Z","fields":{"m":2,"n":1},"tags":{}}"#;
 
     fn judge(found: &[&str]) -> Verdict {
-        let history = FileHistory::default();
-        history.note(FILE.as_bytes(), &delivery(&[4], 5)).unwrap();
+        let history = FileHistory::new(10_000);
+        let sending = history.sending(FILE.as_bytes()).unwrap();
+        history.ended(sending, &delivery(&[4], 5));
         let mut oracle = history.into_oracle();
         for line in found {
             let found = Found::parse(line.as_bytes()).unwrap();
@@ -220,8 +261,20 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_line_without_an_identity_of_its_own_cannot_be_verified() {
-        let without_id = b"{\"key\":\"k\",\"id\":\"a\",\"ts\":1}\n{\"key\":\"k\",\"ts\":1}\n";
-        assert_eq!(FileHistory::default().note(without_id, &delivery(&[], 2)), Err(1));
+    fn a_line_without_an_identity_of_its_own_cannot_be_verified() {
+        for line in ["{\"key\":\"k\",\"ts\":1}", "{\"key\":\"k\",\"id\":\"b\"}"] {
+            let body = format!("{{\"key\":\"k\",\"id\":\"a\",\"ts\":1}}\n{line}\n");
+            assert_eq!(FileHistory::new(10_000).sending(body.as_bytes()).err(), Some(Unfit::NoIdentity(1)));
+        }
+    }
+
+    #[test]
+    fn distinct_events_fill_the_room_there_is_and_the_same_one_does_not() {
+        let line = |id: usize| format!("{{\"key\":\"k\",\"id\":\"{id:04}\",\"ts\":1}}\n");
+        let history = FileHistory::new(3 * (EVENT_BYTES + 5));
+        for id in [1, 2, 1, 1, 3] {
+            assert!(history.sending(line(id).as_bytes()).is_ok(), "{id}");
+        }
+        assert_eq!(history.sending(line(4).as_bytes()).err(), Some(Unfit::Full(4)));
     }
 }

@@ -15,8 +15,10 @@ use tokio::time::Instant;
 use super::Judge;
 use super::event::Found;
 use crate::client::{Broken, Call, Connection, Endpoint, encode};
+use crate::progress::ReadingBack;
 
 const PAUSE: Duration = Duration::from_millis(200);
+const SHOWN_EVERY: Duration = Duration::from_secs(1);
 
 /// What is to be read.
 pub(crate) struct ReadBack {
@@ -46,8 +48,17 @@ impl ReadBack {
                 }
             });
         }
-        while let Some(read) = readers.join_next().await {
-            read.unwrap_or_else(|error| Err(format!("a reader failed: {error}")))?;
+        let progress = || oracle.lock().unwrap_or_else(PoisonError::into_inner).progress();
+        let mut shown = ReadingBack::new(progress().1);
+        let mut seconds = tokio::time::interval(SHOWN_EVERY);
+        loop {
+            tokio::select! {
+                read = readers.join_next() => match read {
+                    Some(read) => read.unwrap_or_else(|error| Err(format!("a reader failed: {error}")))?,
+                    None => break,
+                },
+                _ = seconds.tick() => shown.show(progress().0),
+            }
         }
         let oracle = Arc::into_inner(oracle).ok_or("a reader still runs")?;
         Ok(oracle.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -73,7 +84,7 @@ impl ReadBack {
             if pass.last != before {
                 progress = Instant::now();
             }
-            if progress.elapsed() > self.endpoint.retry_for {
+            if progress.elapsed() > self.endpoint.patience.retry_for {
                 return Err(format!("key {key} could not be read: {why}"));
             }
             tokio::time::sleep(PAUSE).await;

@@ -13,7 +13,7 @@ const START: i64 = 1_700_000_000_000;
 
 fn delivery(result: Result<Answer, Failure>, doubtful: bool) -> Delivery {
     let now = Instant::now();
-    Delivery { result, doubtful, started: now, ended: now, retries: 0, told_to_wait: 0, bytes: 0 }
+    Delivery { result, doubtful, started: now, ended: now, retries: 0, told_to_wait: 0, bytes: 0, units: 0.0 }
 }
 
 fn workload() -> Arc<Workload> {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::document::{Document, Settings, Summary};
 
 /// Settings that may differ: where the server is and what it is, not what it is asked to do.
-const MAY_DIFFER: [&str; 4] = ["target", "url", "namespace", "seed"];
+const MAY_DIFFER: [&str; 8] = ["target", "url", "namespace", "seed", "dynamodb-endpoint", "cql-nodes", "suffixes", "suffix"];
 
 /// What a comparison came to.
 pub(crate) struct Comparison {
@@ -70,7 +70,10 @@ fn section(name: &str, a: Option<&Summary>, b: Option<&Summary>) -> Vec<String> 
     for ((name, a), (_, b)) in a.latency_ms.rows().into_iter().zip(b.latency_ms.rows()) {
         put(&format!("{name} ms"), a, b);
     }
-    for (name, a, b) in [("failed", a.failed, b.failed), ("events refused", a.rejected, b.rejected), ("sent again", a.retries, b.retries)] {
+    if a.units + b.units > 0.0 {
+        put("units", a.units, b.units);
+    }
+    for (name, a, b) in [("failed", a.failed, b.failed), ("events refused", a.rejected, b.rejected), ("retries", a.retries, b.retries)] {
         if a + b > 0 {
             put(name, a as f64, b as f64);
         }

@@ -46,7 +46,7 @@ pub(crate) struct Document {
     pub(crate) write: Option<Summary>,
     /// Reads by kind.
     pub(crate) reads: BTreeMap<String, Summary>,
-    /// From the end of the warm-up to the last answer.
+    /// From the end of the warm-up to the last answer, or the end of an open loop if that is later.
     pub(crate) seconds: f64,
     pub(crate) warmup_requests: u64,
     pub(crate) backlog_max: u64,
@@ -73,6 +73,9 @@ pub(crate) struct Summary {
     pub(crate) retries: u64,
     pub(crate) retry_after: u64,
     pub(crate) body_bytes: u64,
+    /// Capacity units of DynamoDB.
+    #[serde(default)]
+    pub(crate) units: f64,
     pub(crate) events_per_second: f64,
     pub(crate) requests_per_second: f64,
     /// From the intended time of a request.
@@ -138,6 +141,7 @@ impl Summary {
             retries: series.retries,
             retry_after: series.told_to_wait,
             body_bytes: series.bytes,
+            units: series.units,
             events_per_second: series.events as f64 / seconds.max(1e-9),
             requests_per_second: series.requests as f64 / seconds.max(1e-9),
             latency_ms: Quantiles::of(&series.latency),
@@ -201,6 +205,17 @@ impl Document {
         write.chain(self.reads.iter().map(|(name, read)| (name.as_str(), read)))
     }
 
+    /// What was charged for, a part a kind; none where nothing was.
+    pub(crate) fn units(&self) -> Option<String> {
+        let of = |(name, summary): (&str, &Summary)| {
+            let (count, each) = if summary.events > 0 { (summary.events, "an event") } else { (summary.requests, "each") };
+            let units = summary.units;
+            (units > 0.0).then(|| format!("{name} {units:.1}, {:.3} {each}", units / count.max(1) as f64))
+        };
+        let parts: Vec<String> = self.summaries().filter_map(of).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
     /// Reads a document that this program, or an older one, wrote.
     pub(crate) fn read(text: &str) -> Result<Document, String> {
         #[derive(Deserialize)]
@@ -238,6 +253,7 @@ mod tests {
         let of_intervals = json["intervals"].as_array().unwrap().iter().map(|row| row["kinds"]["write"]["requests"].as_u64().unwrap());
         assert_eq!(of_intervals.sum::<u64>(), 300);
         assert_eq!(json["reads"]["read:last"]["requests"], 300);
+        assert_eq!((&json["units"], document.units()), (&json!(750.0), Some("write 750.0, 0.025 an event".to_owned())));
     }
 
     #[test]

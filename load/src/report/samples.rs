@@ -30,12 +30,22 @@ fn run() -> (Vec<Interval>, Record) {
             events: 100,
             rejected: u64::from(n == 7),
             bytes: 12_000,
+            units: 2.5,
             outcome: Ended::Done,
-            retries: 0,
-            told_to_wait: 0,
+            retries: 1,
+            told_to_wait: 1,
         };
         recorder.sample(&write);
-        recorder.sample(&Sample { kind: Kind::ReadLast, events: 0, rejected: 0, bytes: 0, ..write });
+        recorder.sample(&Sample {
+            kind: Kind::ReadLast,
+            events: 0,
+            rejected: 0,
+            bytes: 0,
+            units: 0.0,
+            retries: 0,
+            told_to_wait: 0,
+            ..write
+        });
     }
     recorder.refused(RowError { index: 1, code: "key_missing".into(), detail: "no key".into() }, Some(9));
     let record = recorder.finish(at(3_050));

@@ -7,21 +7,18 @@ use serde_json::{Map, Value};
 
 use super::SourceError;
 
-/// Which columns make up an event; all others are fields.
-#[derive(Clone, Debug)]
+/// Which columns make up an event, as far as they were named; all others are fields.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Columns {
     /// The key of all events where no column has it.
     pub(crate) constant_key: Option<String>,
-    pub(crate) key: String,
-    pub(crate) id: String,
-    pub(crate) ts: String,
+    /// `key` unless named.
+    pub(crate) key: Option<String>,
+    /// `id` unless named; may then be missing.
+    pub(crate) id: Option<String>,
+    /// `ts` unless named; may then be missing.
+    pub(crate) ts: Option<String>,
     pub(crate) tags: Vec<String>,
-}
-
-impl Default for Columns {
-    fn default() -> Columns {
-        Columns { constant_key: None, key: "key".into(), id: "id".into(), ts: "ts".into(), tags: Vec::new() }
-    }
 }
 
 /// What a column is to an event.
@@ -42,18 +39,23 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Reads the header. Every column that was asked for must be there but `id` and `ts`.
+    /// Reads the header. Every column that was named must be there, and a key.
     pub(super) fn open(text: Box<dyn BufRead + Send>, columns: Columns) -> Result<Records, SourceError> {
         let mut reader = ReaderBuilder::new().from_reader(text);
         let header = reader.headers().map_err(|error| SourceError::Csv(error.to_string()))?.clone();
-        let wanted = columns.tags.iter().chain(columns.constant_key.is_none().then_some(&columns.key));
+        let of = |named: &Option<String>, default: &str| named.clone().unwrap_or_else(|| default.to_owned());
+        let (key, id, ts) = (of(&columns.key, "key"), of(&columns.id, "id"), of(&columns.ts, "ts"));
+        let has_key = columns.constant_key.is_some();
+        let wanted = columns.tags.iter().chain(&columns.id).chain(&columns.ts).chain((!has_key).then_some(&key));
         if let Some(missing) = wanted.into_iter().find(|name| header.iter().all(|found| found != **name)) {
-            return Err(SourceError::Csv(format!("the header has no column {missing}")));
+            let found = header.iter().collect::<Vec<_>>().join(", ");
+            let hint = if *missing == key { "; --key-column names the key's, --key is the key of all" } else { "" };
+            return Err(SourceError::Csv(format!("the header has no column `{missing}`, but {found}{hint}")));
         }
         let role = |name: &str| match name {
-            _ if name == columns.key && columns.constant_key.is_none() => Role::Key,
-            _ if name == columns.id => Role::Id,
-            _ if name == columns.ts => Role::Ts,
+            _ if name == key && !has_key => Role::Key,
+            _ if name == id => Role::Id,
+            _ if name == ts => Role::Ts,
             _ if columns.tags.iter().any(|tag| tag == name) => Role::Tag(name.to_owned()),
             _ => Role::Field(name.to_owned()),
         };
@@ -144,13 +146,23 @@ mod tests {
 
     #[test]
     fn a_column_that_is_missing_is_named() {
-        let error = records("a,b\n1,2\n", Columns::default()).err().unwrap();
-        assert!(error.to_string().contains("no column key"), "{error}");
+        let of = |columns| records("key,b\n1,2\n", columns).err().map(|error: SourceError| error.to_string());
+        assert_eq!(of(Columns::default()), None, "id and ts may be missing");
+        let named = |name: &str| Some(name.to_owned());
+        for columns in [
+            Columns { key: named("x"), ..Columns::default() },
+            Columns { id: named("x"), ..Columns::default() },
+            Columns { ts: named("x"), ..Columns::default() },
+            Columns { tags: vec!["b".into(), "x".into()], ..Columns::default() },
+        ] {
+            let error = of(columns).unwrap();
+            assert!(error.contains("no column `x`, but key, b"), "{error}");
+        }
     }
 
     #[test]
     fn one_key_may_stand_for_all_and_empty_cells_are_nothing() {
-        let columns = Columns { constant_key: Some("k".into()), ts: "at".into(), ..Columns::default() };
+        let columns = Columns { constant_key: Some("k".into()), ts: Some("at".into()), ..Columns::default() };
         let mut out = Vec::new();
         let mut records = records("at,n,s\n2023-11-14T22:13:20Z,,x\n", columns).unwrap();
         assert_eq!(records.next_line(&mut out).unwrap(), Some(2));
