@@ -1,13 +1,16 @@
 //! Plots of a run as SVG: time series and percentiles. Draws, and knows nothing of runs.
 
 use std::fmt::Debug;
+use std::ops::Range;
 
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
-const SIZE: (u32, u32) = (960, 300);
+const SIZE: (u32, u32) = (640, 300);
 const FONT: (&str, i32) = ("sans-serif", 13);
+/// Labels of an axis; on a logarithmic one more would run into each other.
+const LABELS_MAX: usize = 6;
 /// Told apart by people who see colours differently (Okabe and Ito's palette).
 static COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
@@ -26,6 +29,12 @@ pub(super) struct Line {
     pub(super) points: Vec<(f64, f64)>,
 }
 
+/// The colour of the `number`th line of a plot, for CSS.
+pub(super) fn colour(number: usize) -> String {
+    let RGBColor(r, g, b) = COLOURS[number % COLOURS.len()];
+    format!("#{r:02x}{g:02x}{b:02x}")
+}
+
 /// What drawing to memory may fail with: a coordinate that makes no sense.
 pub(super) type PlotError = String;
 
@@ -38,23 +47,20 @@ fn failed(error: impl Debug) -> PlotError {
 /// Lines over seconds, from 0 up.
 pub(super) fn over_time(unit: &str, lines: &[Line]) -> Result<String, PlotError> {
     let (seconds, top) = (largest(lines, |point| point.0).max(1.0), largest(lines, |point| point.1).max(1.0) * 1.05);
-    draw(|area| chart(area, 0.0..seconds, 0.0..top, ("seconds", unit), (&plain, &thousands), lines))
+    draw(|area| chart(area, 0.0..seconds, 0.0..top, ("seconds", unit), (&short, &short), lines))
 }
 
 /// Milliseconds over seconds, on a logarithmic scale.
 pub(super) fn latency_over_time(lines: &[Line]) -> Result<String, PlotError> {
     let seconds = largest(lines, |point| point.0).max(1.0);
-    let range = (smallest(lines), largest(lines, |point| point.1).max(LOG_FLOOR) * 1.2);
-    draw(|area| chart(area, 0.0..seconds, (range.0..range.1).log_scale(), ("seconds", "ms"), (&plain, &millis), lines))
+    draw(|area| chart(area, 0.0..seconds, decades(lines).log_scale(), ("seconds", "ms"), (&short, &short), lines))
 }
 
 /// Milliseconds by percentile. The scale stretches towards 100 %, as HdrHistogram's own plots do:
 /// points are (1 / (1 − quantile), ms).
 pub(super) fn percentiles(lines: &[Line]) -> Result<String, PlotError> {
     let right = largest(lines, |point| point.0).max(1_000.0);
-    let range = (smallest(lines), largest(lines, |point| point.1).max(LOG_FLOOR) * 1.2);
-    let axes = ((1.0..right).log_scale(), (range.0..range.1).log_scale());
-    draw(|area| chart(area, axes.0, axes.1, ("percentile", "ms"), (&percentile, &millis), lines))
+    draw(|area| chart(area, (1.0..right).log_scale(), decades(lines).log_scale(), ("percentile", "ms"), (&percentile, &short), lines))
 }
 
 fn draw(chart: impl FnOnce(&Area<'_>) -> Result<(), PlotError>) -> Result<String, PlotError> {
@@ -76,10 +82,17 @@ where
     X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
     Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
-    let mut chart =
-        ChartBuilder::on(area).margin(12).x_label_area_size(36).y_label_area_size(64).build_cartesian_2d(x, y).map_err(failed)?;
+    let mut chart = ChartBuilder::on(area)
+        .margin(12)
+        .margin_right(36)
+        .x_label_area_size(36)
+        .y_label_area_size(64)
+        .build_cartesian_2d(x, y)
+        .map_err(failed)?;
     chart
         .configure_mesh()
+        .x_labels(LABELS_MAX)
+        .y_labels(LABELS_MAX)
         .x_desc(names.0)
         .y_desc(names.1)
         .x_label_formatter(formats.0)
@@ -92,39 +105,34 @@ where
         .map_err(failed)?;
     for (line, colour) in lines.iter().zip(COLOURS.iter().cycle()) {
         let series = LineSeries::new(line.points.iter().copied(), colour.stroke_width(2));
-        let drawn = chart.draw_series(series).map_err(failed)?;
-        drawn.label(line.name.clone()).legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)));
+        chart.draw_series(series).map_err(failed)?;
     }
-    let place = SeriesLabelPosition::UpperLeft;
-    chart
-        .configure_series_labels()
-        .position(place)
-        .background_style(WHITE.mix(0.8))
-        .border_style(BLACK.mix(0.3))
-        .label_font(FONT)
-        .draw()
-        .map_err(failed)
+    Ok(())
 }
 
 fn largest(lines: &[Line], of: impl Fn(&(f64, f64)) -> f64) -> f64 {
     lines.iter().flat_map(|line| &line.points).map(of).fold(0.0, f64::max)
 }
 
-fn smallest(lines: &[Line]) -> f64 {
-    let least = lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(f64::MAX, f64::min);
-    (least * 0.8).clamp(LOG_FLOOR, 1.0)
+/// The powers of ten around all values, since these are what a logarithmic axis labels.
+fn decades(lines: &[Line]) -> Range<f64> {
+    let values = || lines.iter().flat_map(|line| &line.points).map(|point| point.1);
+    let most = values().fold(LOG_FLOOR, f64::max);
+    let least = values().fold(most, f64::min).max(LOG_FLOOR);
+    10_f64.powi(least.log10().floor() as i32)..10_f64.powi(most.log10().floor() as i32 + 1)
 }
 
-fn plain(value: &f64) -> String {
-    format!("{value:.0}")
-}
-
-fn thousands(value: &f64) -> String {
-    if *value >= 10_000.0 { format!("{:.0} k", value / 1e3) } else { format!("{value:.0}") }
-}
-
-fn millis(value: &f64) -> String {
-    if *value >= 1.0 { format!("{value:.0}") } else { format!("{value}") }
+/// As few digits as say it.
+fn short(value: &f64) -> String {
+    let (value, unit) = if *value >= 1e6 {
+        (value / 1e6, " M")
+    } else if *value >= 1e4 {
+        (value / 1e3, " k")
+    } else {
+        (*value, "")
+    };
+    let text = format!("{value:.3}");
+    format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// `1 / (1 − quantile)` as the percentile it stands for: 1,000 is 99.9 %.
@@ -138,7 +146,7 @@ mod tests {
     use super::*;
 
     fn line(points: &[(f64, f64)]) -> Line {
-        Line { name: "write <p99> & more".into(), points: points.to_vec() }
+        Line { name: "p99".into(), points: points.to_vec() }
     }
 
     #[test]
@@ -146,8 +154,7 @@ mod tests {
         let svg = over_time("events/s", &[line(&[(0.0, 10_000.0), (1.0, 20_000.0)]), line(&[(0.0, 1.0), (1.0, 2.0)])]).unwrap();
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
         assert!(svg.contains("events/s") && svg.contains("20 k"), "{svg}");
-        assert!(svg.contains("write &lt;p99&gt; &amp; more"), "what is written in it is escaped");
-        assert!(COLOURS[..2].iter().all(|RGBColor(r, g, b)| svg.contains(&format!("#{r:02X}{g:02X}{b:02X}"))), "{svg}");
+        assert!((0..2).all(|line| svg.contains(&colour(line).to_uppercase())), "{svg}");
     }
 
     #[test]
@@ -160,8 +167,20 @@ mod tests {
     }
 
     #[test]
+    fn a_logarithmic_axis_reaches_from_one_power_of_ten_to_another() {
+        let of = |points: &[(f64, f64)]| decades(&[line(points)]);
+        assert_eq!(of(&[(0.0, 1.2), (1.0, 31.0)]), 1.0..100.0);
+        assert_eq!(of(&[(0.0, 5.0), (1.0, 10.0)]), 1.0..100.0);
+        assert_eq!(of(&[(0.0, 0.0)]), 0.001..0.01);
+        assert_eq!(of(&[]), 0.001..0.01);
+    }
+
+    #[test]
     fn a_stretched_quantile_is_written_as_its_percentile() {
         assert_eq!([1.0, 10.0, 100.0, 1e3, 1e5].map(|x| percentile(&x)), ["0 %", "90 %", "99 %", "99.9 %", "99.999 %"]);
-        assert_eq!([0.001, 0.1, 1.0, 100.0].map(|x| millis(&x)), ["0.001", "0.1", "1", "100"]);
+        assert_eq!(
+            [0.0, 0.001, 0.5, 1.0, 100.0, 9_999.0, 12_500.0, 2e6].map(|x| short(&x)),
+            ["0", "0.001", "0.5", "1", "100", "9999", "12.5 k", "2 M"]
+        );
     }
 }

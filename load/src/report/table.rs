@@ -10,8 +10,15 @@ pub(crate) fn table(document: &Document, verification: Option<&Result<Verificati
         lines.extend(writes(write));
     }
     lines.extend(latencies(document));
-    lines.push(String::new());
+    if !lines.is_empty() {
+        lines.push(String::new());
+    }
     lines.push(row("seconds", &format!("{:.3}", document.seconds)));
+    lines.extend(document.units().map(|units| row("units", &units)));
+    let waited: u64 = document.summaries().map(|(_, summary)| summary.retry_after).sum();
+    if waited > 0 {
+        lines.push(row("waited", &format!("{waited} times for as long as the server asked (Retry-After)")));
+    }
     lines.push(row("backlog", &format!("{} events at most, {} never sent", document.backlog_max, document.skipped)));
     if let Some(seed) = document.run.seed {
         lines.push(row("seed", &seed.to_string()));
@@ -59,19 +66,33 @@ fn writes(write: &Summary) -> Vec<String> {
     ]
 }
 
-/// A line a kind: how many, how fast.
+/// A line a kind: how many, how fast; 79 columns.
 fn latencies(document: &Document) -> Vec<String> {
-    let head = ["requests", "failed", "again", "a second", "p50 ms", "p90", "p99", "p99.9", "max"];
-    let line = |name: &str, cells: &[String]| format!("{name:<11}{}", cells.iter().map(|cell| format!("{cell:>10}")).collect::<String>());
+    const COLUMNS: [(&str, usize); 9] =
+        [("requests", 9), ("failed", 7), ("retries", 8), ("a second", 9), ("p50 ms", 7), ("p90", 7), ("p99", 7), ("p99.9", 7), ("max", 7)];
+    let line = |name: &str, cells: &[String]| {
+        let cells = cells.iter().zip(COLUMNS).map(|(cell, (_, width))| format!("{cell:>width$}"));
+        format!("{name:<11}{}", cells.collect::<String>())
+    };
     let of = |(name, summary): (&str, &Summary)| {
         let counts = [summary.requests, summary.failed, summary.retries].map(|count| count.to_string());
         let rate = [format!("{:.1}", summary.requests_per_second)];
-        let latency = summary.latency_ms.rows().map(|(_, ms)| format!("{ms:.3}"));
+        let latency = summary.latency_ms.rows().map(|(_, ms)| four_digits(ms));
         line(name, &[&counts[..], &rate, &latency].concat())
     };
-    let mut lines = vec![line("", &head.map(str::to_owned))];
-    lines.extend(document.summaries().map(of));
-    lines
+    let lines: Vec<String> = document.summaries().map(of).collect();
+    if lines.is_empty() { lines } else { [vec![line("", &COLUMNS.map(|(name, _)| name.to_owned()))], lines].concat() }
+}
+
+/// A number, and no more digits than can be trusted.
+fn four_digits(value: f64) -> String {
+    let decimals = match value {
+        ..9.9995 => 3,
+        ..99.995 => 2,
+        ..999.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
 }
 
 #[cfg(test)]
@@ -81,12 +102,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn numbers_are_short() {
+        let numbers = [0.0004, 1.2345, 9.9996, 12.345, 999.96, 60_000.4].map(four_digits);
+        assert_eq!(numbers, ["0.000", "1.234", "10.00", "12.35", "1000", "60000"]);
+    }
+
+    #[test]
     fn the_table_adds_up_and_names_the_lines_that_were_refused() {
         let (document, _) = samples::result();
         let table = table(&document, None);
         let write = document.write.unwrap();
         assert!(table.contains(&format!("stored      {} of {}, {} rejected", write.stored, write.events, write.rejected)), "{table}");
+        assert!(table.contains("units       write 750.0, 0.025 an event"), "{table}");
+        assert!(table.contains("waited      300 times"), "{table}");
         assert!(table.contains("line 9: key_missing: no key") && table.contains("refused     1 key_missing"), "{table}");
+        assert!(table.lines().all(|line| line.chars().count() < 80), "{table}");
         let reads = table.lines().find(|line| line.starts_with("read:last")).unwrap();
         assert_eq!(reads.split_whitespace().nth(1), Some(&*document.reads["read:last"].requests.to_string()));
     }
