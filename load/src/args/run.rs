@@ -164,9 +164,9 @@ impl RunArgs {
 
     /// When the run is over, warm-up included; `None` where only the events end it.
     pub(crate) fn until(&self) -> Option<Duration> {
-        let ends = match &self.rate {
-            Rate::At(schedule) => schedule.ends(),
-            Rate::Max | Rate::Nothing => None,
+        let ends = match (&self.rate, &self.reads) {
+            (Rate::At(schedule), _) | (Rate::Nothing, Some(Reads::Rate(Rate::At(schedule)))) => schedule.ends(),
+            _ => None,
         };
         let events_end_it = self.events.is_some() && self.rate != Rate::Nothing;
         let counted = |duration: Duration| duration + self.warmup();
@@ -251,6 +251,7 @@ mod tests {
         assert_eq!(seconds(&["--rate", "1k/20s,2k/10s"]), Some(30));
         assert_eq!(seconds(&["--rate", "max", "--events", "5"]), None);
         assert_eq!(seconds(&["--rate", "0", "--events", "5"]), Some(10));
+        assert_eq!(seconds(&["--rate", "0", "--reads", "5..50/30s"]), Some(30));
     }
 
     #[test]
