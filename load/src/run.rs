@@ -108,7 +108,7 @@ async fn way(args: &RunArgs) -> Result<Way, NotStarted> {
 async fn store(args: &RunArgs, timeout: Duration, patience: Patience) -> Result<Store, String> {
     let name = args.namespace.as_str();
     if args.target == ServerKind::CqlRows {
-        return Rows::connect(&args.cql_nodes, name, patience).await.map(|rows| Store::Rows(Arc::new(rows)));
+        return Rows::connect(args.cql_nodes(), name, patience).await.map(|rows| Store::Rows(Arc::new(rows)));
     }
     let (endpoint, sharding) = (args.dynamodb_endpoint.as_deref(), (args.suffixes(), args.suffix.unwrap_or_default()));
     Items::connect(endpoint, name.to_owned(), sharding, timeout, patience).await.map(|items| Store::Items(Arc::new(items)))

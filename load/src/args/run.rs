@@ -13,6 +13,7 @@ use crate::schedule::Schedule;
 use crate::workload::{Choice, Keys, ReadMix, Shape, Share};
 
 const SUFFIXES_DEFAULT: u32 = 16;
+const CQL_NODES_DEFAULT: &str = "127.0.0.1:9042";
 const DURATION_DEFAULT: Duration = Duration::from_secs(10);
 /// Bytes of an event as JSON without its key and note.
 const EVENT_BYTES: usize = 114;
@@ -30,7 +31,7 @@ const READS_HELP: &str = "\
 Reads beside the writes:
 
   10%                   a share of all requests, on the connections of the writes
-  200, 50..500/30s      requests a second, in the grammar of --rate, on connections of their own
+  200, 50..500/30s      requests a second, as in --rate, on connections of their own
   max                   as many as are answered, on connections of their own";
 
 #[derive(Debug, clap::Args)]
@@ -124,7 +125,7 @@ pub(crate) struct RunArgs {
     pub(crate) read_connections: u16,
 
     /// dynamodb-items: where DynamoDB is [default: by the AWS SDK's own settings, as are region and credentials]
-    #[arg(long, value_name = "URL", help_heading = "Baselines")]
+    #[arg(long, value_name = "URL", value_parser = endpoint, help_heading = "Baselines")]
     pub(crate) dynamodb_endpoint: Option<String>,
     /// dynamodb-items: suffixes that a key's events are spread over; 1 for a plain partition key [default: 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Baselines")]
@@ -132,9 +133,9 @@ pub(crate) struct RunArgs {
     /// dynamodb-items: how an event finds its suffix [default: computed]
     #[arg(long, value_enum, value_name = "HOW", help_heading = "Baselines")]
     pub(crate) suffix: Option<Suffix>,
-    /// cql-rows: nodes to begin with, HOST:PORT parted by commas; each holds a copy
-    #[arg(long, value_name = "ADDRS", default_value = "127.0.0.1:9042", help_heading = "Baselines")]
-    pub(crate) cql_nodes: String,
+    /// cql-rows: nodes to begin with, HOST:PORT parted by commas; each holds a copy [default: 127.0.0.1:9042]
+    #[arg(long, value_name = "ADDRS", help_heading = "Baselines")]
+    pub(crate) cql_nodes: Option<String>,
 
     /// Afterwards read everything back: what was acknowledged must be there, once and as it was sent,
     /// and nothing else; faults end with exit code 2. Keeps 4 bits an event, 1 GiB at 2 billion; 8 bytes
@@ -152,6 +153,10 @@ impl RunArgs {
     /// Events a request.
     pub(crate) fn batch(&self) -> u64 {
         self.batch.unwrap_or(if self.rate == Rate::Max { 1_000 } else { 100 }) as u64
+    }
+
+    pub(crate) fn cql_nodes(&self) -> &str {
+        self.cql_nodes.as_deref().unwrap_or(CQL_NODES_DEFAULT)
     }
 
     pub(crate) fn suffixes(&self) -> u32 {
@@ -212,6 +217,11 @@ fn millis(span: Span) -> i64 {
     span.nanos() / 1_000_000
 }
 
+fn endpoint(text: &str) -> Result<String, String> {
+    let sound = ["http://", "https://"].iter().any(|scheme| text.len() > scheme.len() && text.starts_with(scheme));
+    if sound { Ok(text.to_owned()) } else { Err("must be http://HOST[:PORT] or https://HOST[:PORT]".into()) }
+}
+
 fn exponent(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(s) if (0.0..=10.0).contains(&s) => Ok(s),
@@ -266,8 +276,14 @@ mod tests {
 
     #[test]
     fn what_contradicts_itself_is_refused() {
-        for words in [&["--daily", "--keys", "5"][..], &["--zipf", "-1"], &["--rate", "fast"], &["--start", "yesterday"], &["--zipf", "1"]]
-        {
+        for words in [
+            &["--daily", "--keys", "5"][..],
+            &["--zipf", "-1"],
+            &["--rate", "fast"],
+            &["--start", "yesterday"],
+            &["--zipf", "1"],
+            &["--dynamodb-endpoint", "localhost:8000"],
+        ] {
             assert!(Args::try_parse_from([&["braid-load", "run"], words].concat()).is_err(), "{words:?}");
         }
     }

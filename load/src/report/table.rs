@@ -58,12 +58,12 @@ fn row(name: &str, value: &str) -> String {
 fn writes(write: &Summary) -> Vec<String> {
     let unknown = if write.unknown > 0 { format!(", {} unknown", write.unknown) } else { String::new() };
     let stored = format!("{} of {}, {} rejected{unknown}", write.stored, write.events, write.rejected);
-    vec![
-        row("stored", &stored),
-        row("events/s", &format!("{:.0}", write.events_per_second)),
-        row("body MB", &format!("{:.1}", write.body_bytes as f64 / 1e6)),
-        String::new(),
-    ]
+    let mut lines = vec![row("stored", &stored), row("events/s", &format!("{:.0}", write.events_per_second))];
+    if write.body_bytes > 0 {
+        lines.push(row("body MB", &format!("{:.1}", write.body_bytes as f64 / 1e6)));
+    }
+    lines.push(String::new());
+    lines
 }
 
 /// A line a kind: how many, how fast; 79 columns.
