@@ -98,6 +98,9 @@ async fn way(args: &RunArgs) -> Result<Way, NotStarted> {
     if args.verify && args.target != ServerKind::Braid {
         return Err("--verify reads back by Braid's own API: nothing else can be verified".to_owned().into());
     }
+    if args.reads.is_some() && args.target == ServerKind::CqlRows {
+        return Err("cql-rows is a baseline of writes: it has no --reads".to_owned().into());
+    }
     let (timeout, retry_for) = (args.client.timeout.duration(), args.client.retry_for.duration());
     match target(args.target, &args.namespace, args.format, args.encoding)? {
         Some(target) => Ok(Way::Http(Arc::new(Endpoint::new(&args.client.url, timeout, retry_for)?), target.into())),

@@ -18,6 +18,7 @@ fn wrong_usage_ends_with_64_and_says_why_on_standard_error() {
         &["run", "--target", "influx", "--verify"],
         &["run", "--target", "dynamodb-items", "--format", "line"],
         &["run", "--target", "cql-rows", "--encoding", "gzip"],
+        &["run", "--target", "cql-rows", "--reads", "5"],
     ] {
         let output = braid_load(words);
         assert_eq!((output.status.code(), output.stdout.len()), (Some(64), 0), "{words:?}: {output:?}");

@@ -30,7 +30,7 @@ impl Store {
     /// Asks a read.
     pub(crate) async fn read(&self, read: &Read) -> Delivery {
         match self {
-            Store::Rows(_) => Delivery::never(Failure::Refused("cql-rows is a baseline of writes; there are no reads of it".into())),
+            Store::Rows(_) => Delivery::never(Failure::Refused("cql-rows is a baseline of writes".into())),
             Store::Items(items) => items.read(read).await,
         }
     }

@@ -77,7 +77,8 @@ fn latencies(document: &Document) -> Vec<String> {
     let of = |(name, summary): (&str, &Summary)| {
         let counts = [summary.requests, summary.failed, summary.retries].map(|count| count.to_string());
         let rate = [format!("{:.1}", summary.requests_per_second)];
-        let latency = summary.latency_ms.rows().map(|(_, ms)| four_digits(ms));
+        let answered = summary.requests > summary.failed;
+        let latency = summary.latency_ms.rows().map(|(_, ms)| if answered { four_digits(ms) } else { "–".to_owned() });
         line(name, &[&counts[..], &rate, &latency].concat())
     };
     let lines: Vec<String> = document.summaries().map(of).collect();
