@@ -5,6 +5,7 @@
 //! `units` keeps account of what it costs.
 
 mod client;
+mod clock;
 mod directory;
 mod documents;
 mod engine;
@@ -40,7 +41,7 @@ use self::units::{Purpose, Units};
 use self::write::Account;
 use super::usage::Usage;
 use super::{BlockAddress, Day, Document, EncodedBlock, PageToken, Scan, ScanPage, Store, StoreError, StoreErrorKind, Swap};
-use crate::model::Namespace;
+use crate::model::{Namespace, Timestamp};
 use crate::partition::Partition;
 
 /// Largest block here: a reader of one event pays for all of its block.
@@ -211,6 +212,10 @@ impl Store for DynamoStore {
 
     fn days<'a>(&'a self, ns: &'a Namespace, key: &'a str, from: Day, to: Day) -> BoxFuture<'a, Result<Vec<Day>, StoreError>> {
         self.engine.days(ns, key, from, to, self.options.read_time).boxed()
+    }
+
+    fn read_clock(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
+        self.engine.clock(self.options.document_time).boxed()
     }
 
     fn health(&self) -> Result<(), StoreError> {

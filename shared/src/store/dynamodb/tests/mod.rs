@@ -1,6 +1,8 @@
 //! The store against a real server, through the real client, over a wire that fails.
 
 mod compaction;
+// The end-to-end tests use it too; what only they need stays unused here.
+#[allow(dead_code)]
 mod engine;
 mod faults;
 mod table;
@@ -13,6 +15,7 @@ use prometheus::Registry;
 
 use self::engine::{Fault, TestEngine};
 use super::*;
+use crate::clock::{Clock, SystemClock};
 use crate::store::conformance::{self, Fixture};
 
 fn options(engine: &TestEngine) -> DynamoOptions {
@@ -67,6 +70,19 @@ async fn what_one_process_wrote_another_reads() {
     first.note_days(&p.ns, &[("k".into(), 7)]).await.unwrap();
     assert_eq!(conformance::blocks_of(&*second, &p).await.len(), 1);
     assert_eq!(second.days(&p.ns, "k", 0, 9).await.unwrap(), [7]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_clock_of_the_engine_is_read_off_its_answers() {
+    let engine = TestEngine::start().await;
+    let store = store(&engine).await;
+    let before = SystemClock.now().nanos();
+    let theirs = store.read_clock().await.unwrap().expect("its answers are dated").nanos();
+    let after = SystemClock.now().nanos();
+    let second = 1_000_000_000;
+    // The server renders its date once a second.
+    assert!((before - second..=after + second).contains(&theirs), "it runs on this machine: {before} {theirs} {after}");
+    assert_eq!(theirs % second, 0);
 }
 
 /// Blocks that last long or short, many more than fit a page, in an order that mixes both lanes.
