@@ -52,8 +52,12 @@ fn every_setting_of_the_composition_is_one_that_braid_takes() {
     let help = Command::new(env!("CARGO_BIN_EXE_braid")).arg("--help").output().expect("the binary starts");
     let help = String::from_utf8(help.stdout).expect("help is text");
     let flags: BTreeSet<_> = help.split(|c: char| !(c == '-' || c.is_ascii_alphanumeric())).collect();
-    let set = words(&read("docker-compose.yml"), "BRAID_");
-    assert!(set.contains("BRAID_CQL_NODES"), "{set:?}");
+    let composition = read("docker-compose.yml");
+    let set = words(&composition, "BRAID_");
+    // Each engine is one of the services, by the name that Braid is given.
+    for (variable, engine) in [("BRAID_CQL_NODES: ", "scylla"), ("BRAID_DYNAMODB_ENDPOINT: http://", "dynamodb")] {
+        assert!(composition.contains(&format!("{variable}{engine}:")) && composition.contains(&format!("\n  {engine}:\n")), "{engine}");
+    }
     for variable in set {
         let flag = format!("--{}", variable["BRAID_".len()..].to_lowercase().replace('_', "-"));
         assert!(flags.contains(&*flag), "{variable} is no setting");
