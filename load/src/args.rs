@@ -5,11 +5,13 @@ mod values;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use braid_shared::limits::REQUEST_EVENTS_MAX;
 use braid_shared::model::{Namespace, Span};
 use clap::{Parser, Subcommand};
 
+use crate::client::Endpoint;
 use crate::exit;
 use crate::report::OutputArgs;
 use crate::source::{Columns, Speed};
@@ -110,12 +112,25 @@ pub(crate) struct ClientArgs {
     /// Where Braid, or the peer, listens; http only
     #[arg(long, default_value = "http://127.0.0.1:7070")]
     pub(crate) url: String,
+    /// Where reads go, those that verify included, where another tier answers them [default: as --url]
+    #[arg(long, value_name = "URL")]
+    pub(crate) read_url: Option<String>,
     /// How long one request is retried on 503 and broken connections before giving up
     #[arg(long, default_value = "60s", value_name = "SPAN")]
     pub(crate) retry_for: Span,
     /// How long one try may take
     #[arg(long, default_value = "60s", value_name = "SPAN")]
     pub(crate) timeout: Span,
+}
+
+impl ClientArgs {
+    /// Where writes go, and where reads do.
+    pub(crate) fn endpoints(&self) -> Result<(Arc<Endpoint>, Arc<Endpoint>), String> {
+        let endpoint = |flag, url: &str| Endpoint::new(flag, url, self.timeout.duration(), self.retry_for.duration()).map(Arc::new);
+        let writes = endpoint("--url", &self.url)?;
+        let reads = self.read_url.as_deref().map(|url| endpoint("--read-url", url)).transpose()?;
+        Ok((writes.clone(), reads.unwrap_or(writes)))
+    }
 }
 
 #[derive(Debug, clap::Args)]

@@ -229,7 +229,7 @@ mod tests {
                 stream.write_all(answer.as_bytes()).await.unwrap();
             }
         });
-        Connection::new(Arc::new(Endpoint::new(&url, Duration::from_secs(20), Duration::from_secs(20)).unwrap()))
+        Connection::new(Arc::new(Endpoint::new("--url", &url, Duration::from_secs(20), Duration::from_secs(20)).unwrap()))
     }
 
     async fn post(connection: &mut Connection) -> Delivery {
@@ -257,7 +257,7 @@ mod tests {
 
     #[tokio::test]
     async fn retries_end_when_their_time_is_used_up_and_what_never_left_is_not_in_doubt() {
-        let endpoint = Endpoint::new("http://127.0.0.1:1", Duration::from_secs(1), Duration::ZERO).unwrap();
+        let endpoint = Endpoint::new("--url", "http://127.0.0.1:1", Duration::from_secs(1), Duration::ZERO).unwrap();
         let sent = post(&mut Connection::new(Arc::new(endpoint))).await;
         assert!(matches!(sent.result, Err(Failure::GaveUp { tries: 1, .. })) && !sent.doubtful);
     }

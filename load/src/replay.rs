@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::args::ReplayArgs;
-use crate::client::{Braid, Connection, Encoding, Endpoint, Format, Target};
+use crate::client::{Braid, Connection, Encoding, Format, Target};
 use crate::exit::NotStarted;
 use crate::lane;
 use crate::oracle::file::{FileHistory, Sending, Unfit};
@@ -25,14 +25,13 @@ use crate::verify;
 /// Sends the file. The error says why nothing was sent.
 pub(crate) async fn replay(about: About, args: ReplayArgs) -> Result<(Outcome, Report), NotStarted> {
     let namespace = namespace(&args)?;
-    let client = &args.client;
     let encoding = if args.gzip { Encoding::Gzip } else { Encoding::None };
-    let endpoint = Arc::new(Endpoint::new(&client.url, client.timeout.duration(), client.retry_for.duration())?);
+    let (writes, reads) = args.client.endpoints()?;
     let target = Arc::new(Braid::new(namespace.clone(), Format::Ndjson, encoding)?);
     let source = Source::open(&args.file, args.columns(), args.speed).map_err(|error| format!("{}: {error}", args.file.display()))?;
 
     if args.verify {
-        verify::before_replay(&endpoint, &namespace).await?;
+        verify::before_replay(&reads, &namespace).await?;
     }
     let bytes_max = usize::try_from(args.verify_mib.saturating_mul(1 << 20)).unwrap_or(usize::MAX);
     let history = args.verify.then(|| Arc::new(FileHistory::new(bytes_max)));
@@ -57,7 +56,7 @@ pub(crate) async fn replay(about: About, args: ReplayArgs) -> Result<(Outcome, R
     });
     let mut senders = JoinSet::new();
     for _ in 0..args.connections {
-        senders.spawn(Arc::clone(&sender).send(Connection::new(Arc::clone(&endpoint))));
+        senders.spawn(Arc::clone(&sender).send(Connection::new(Arc::clone(&writes))));
     }
     let ticker = tokio::spawn(lane::tick(recorder.clone(), || 0));
     let failure = lane::gather(senders, || sender.stop.send_modify(|stop| *stop = true)).await;
@@ -67,7 +66,7 @@ pub(crate) async fn replay(about: About, args: ReplayArgs) -> Result<(Outcome, R
     let read = reader.await.map_err(Stop::from).and_then(|read| read.map_err(Stop::from));
     let record = recorder.finish(Instant::now());
     let verification = match history.and_then(Arc::into_inner) {
-        Some(history) => Some(lane::unless_interrupted(verify::after_replay(endpoint, namespace, args.connections, history)).await),
+        Some(history) => Some(lane::unless_interrupted(verify::after_replay(reads, namespace, args.connections, history)).await),
         None => None,
     };
     Ok((Outcome { record, failure: failure.or(read.err()), verification }, report))

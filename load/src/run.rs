@@ -20,7 +20,8 @@ use crate::workload::{EventTimes, Share, Workload};
 
 /// How the connections of a run reach what it drives.
 enum Way {
-    Http(Arc<Endpoint>, Arc<dyn Target>),
+    /// To where writes go, and where reads do.
+    Http((Arc<Endpoint>, Arc<Endpoint>), Arc<dyn Target>),
     Store(Store),
 }
 
@@ -30,9 +31,9 @@ pub(crate) async fn run(about: About, args: RunArgs) -> Result<(Outcome, Report)
     let seed = args.seed.unwrap_or_else(rand::random);
     let workload = workload(&args, seed);
     let verify = match &way {
-        Way::Http(endpoint, target) if args.verify => {
-            let (endpoint, workload) = (Arc::clone(endpoint), Arc::clone(&workload));
-            Some(Verify::before(endpoint, args.namespace.clone(), workload, target.format(), args.connections).await?)
+        Way::Http((_, reads), target) if args.verify => {
+            let (reads, workload) = (Arc::clone(reads), Arc::clone(&workload));
+            Some(Verify::before(reads, args.namespace.clone(), workload, target.format(), args.connections).await?)
         }
         _ => None,
     };
@@ -40,15 +41,15 @@ pub(crate) async fn run(about: About, args: RunArgs) -> Result<(Outcome, Report)
 
     let (report, mut observers) = about.open(Some(seed))?;
     observers.push(progress::observer(args.events, args.until()));
-    if let Way::Http(endpoint, target) = &way {
-        prepare(endpoint, &**target).await.map_err(NotStarted::unavailable)?;
+    if let Way::Http((writes, _), target) = &way {
+        prepare(writes, &**target).await.map_err(NotStarted::unavailable)?;
     }
 
     let began = Instant::now();
     let writes = Arc::new(Pace::new(write_plan(&args, seed), began));
     let recorder = Recorder::new(began, args.warmup(), observers);
     let link = || match &way {
-        Way::Http(endpoint, target) => Link::http(Arc::clone(endpoint), Arc::clone(target), Arc::clone(&workload), args.encoding),
+        Way::Http(endpoints, target) => Link::http(endpoints.clone(), Arc::clone(target), Arc::clone(&workload), args.encoding),
         Way::Store(store) => Link::store(store.clone(), Arc::clone(&workload)),
     };
     let lane = |pace: &Arc<Pace>| {
@@ -103,7 +104,7 @@ async fn way(args: &RunArgs) -> Result<Way, NotStarted> {
     }
     let (timeout, retry_for) = (args.client.timeout.duration(), args.client.retry_for.duration());
     match target(args.target, &args.namespace, args.format, args.encoding)? {
-        Some(target) => Ok(Way::Http(Arc::new(Endpoint::new(&args.client.url, timeout, retry_for)?), target.into())),
+        Some(target) => Ok(Way::Http(args.client.endpoints()?, target.into())),
         None => store(args, timeout, Patience::new(retry_for)).await.map(Way::Store).map_err(NotStarted::unavailable),
     }
 }

@@ -21,9 +21,9 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Checks `url`: `http://host[:port]`, nothing after it.
-    pub(crate) fn new(url: &str, timeout: Duration, retry_for: Duration) -> Result<Endpoint, String> {
-        let wrong = || format!("--url must be http://HOST[:PORT], not {url}");
+    /// Checks `url`, which `flag` gave: `http://host[:port]`, nothing after it.
+    pub(crate) fn new(flag: &str, url: &str, timeout: Duration, retry_for: Duration) -> Result<Endpoint, String> {
+        let wrong = || format!("{flag} must be http://HOST[:PORT], not {url}");
         let uri: Uri = url.parse().map_err(|_| wrong())?;
         let plain = uri.scheme_str() == Some("http") && matches!(uri.path(), "" | "/") && uri.query().is_none();
         let authority = uri.authority().filter(|_| plain).ok_or_else(wrong)?;
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     fn authority(url: &str) -> Result<String, String> {
-        Endpoint::new(url, Duration::ZERO, Duration::ZERO).map(|endpoint| endpoint.authority)
+        Endpoint::new("--url", url, Duration::ZERO, Duration::ZERO).map(|endpoint| endpoint.authority)
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub(crate) enum Link {
 /// The HTTP way.
 pub(crate) struct Http {
     connection: Connection,
+    /// For reads, where another server answers them.
+    reads: Option<Connection>,
     target: Arc<dyn Target>,
     writer: Writer,
     encoding: Encoding,
@@ -32,10 +34,16 @@ pub(crate) struct Http {
 }
 
 impl Link {
-    /// Connects when it is first needed.
-    pub(crate) fn http(endpoint: Arc<Endpoint>, target: Arc<dyn Target>, workload: Arc<Workload>, encoding: Encoding) -> Link {
+    /// Connects when it is first needed; to where writes go, and where reads do.
+    pub(crate) fn http(
+        (writes, reads): (Arc<Endpoint>, Arc<Endpoint>),
+        target: Arc<dyn Target>,
+        workload: Arc<Workload>,
+        encoding: Encoding,
+    ) -> Link {
         let writer = Writer::new(workload, target.format());
-        Link::Http(Box::new(Http { connection: Connection::new(endpoint), target, writer, encoding, prepared: (Bytes::new(), 0) }))
+        let reads = (!Arc::ptr_eq(&writes, &reads)).then(|| Connection::new(reads));
+        Link::Http(Box::new(Http { connection: Connection::new(writes), reads, target, writer, encoding, prepared: (Bytes::new(), 0) }))
     }
 
     /// Shares the store's connections with the others of its run.
@@ -76,7 +84,13 @@ impl Link {
     pub(crate) async fn read(&mut self, read: &Read) -> Delivery {
         match self {
             Link::Http(http) => match http.target.read(read) {
-                Ok(call) => http.connection.deliver(&call, |status, body| http.target.judge_read(read, status, body)).await,
+                Ok(call) => {
+                    http.reads
+                        .as_mut()
+                        .unwrap_or(&mut http.connection)
+                        .deliver(&call, |status, body| http.target.judge_read(read, status, body))
+                        .await
+                }
                 Err(why) => Delivery::never(Failure::Refused(why)),
             },
             Link::Store { store, .. } => store.read(read).await,

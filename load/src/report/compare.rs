@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::document::{Document, Settings, Summary};
 
 /// Settings that may differ: where the server is and what it is, not what it is asked to do.
-const MAY_DIFFER: [&str; 8] = ["target", "url", "namespace", "seed", "dynamodb-endpoint", "cql-nodes", "suffixes", "suffix"];
+const MAY_DIFFER: [&str; 9] = ["target", "url", "read-url", "namespace", "seed", "dynamodb-endpoint", "cql-nodes", "suffixes", "suffix"];
 
 /// What a comparison came to.
 pub(crate) struct Comparison {
