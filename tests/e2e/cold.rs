@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::clock::now_ms;
 use crate::flights::{Flights, NS, YEAR, check_truth, flights, replay};
 use crate::http::{Client, JSON, query};
-use crate::load::{braid_load, is_clean};
+use crate::load::{clean, verified};
 use crate::server::{End, Server, until};
 
 /// From here on the second group holds.
@@ -88,13 +88,13 @@ fn late_events_are_neither_lost_nor_doubled_while_their_days_leave_the_store_for
     let late = ["--namespace", "late", "--late", "5%:30d", "--keys", "3", "--duplicates", "1%"];
     let words = [late, ["--rate", "2k", "--duration", "15s", "--reads", "20", "--read", "dashboard"]].concat();
     let generations = || server.client().metric("braid_archive_generations_total");
-    let (code, said) = std::thread::scope(|scope| {
-        let running = scope.spawn(|| braid_load(&server, &words));
+    let ended = std::thread::scope(|scope| {
+        let running = scope.spawn(|| verified(&server, &words));
         until("some days are archived", || generations() > 60.0);
         assert!(!running.is_finished(), "the run was over before the archiver was at work");
         running.join().expect("it does not panic")
     });
-    is_clean(code, &said);
+    let said = clean(ended);
     assert!(generations() > 30.0 * 3.0, "some day was archived more than once");
 
     let client = server.client().clone();

@@ -5,18 +5,26 @@ use serde_json::{Value, json};
 use crate::server::{End, Server, until};
 
 /// Runs `braid-load` to its end; its exit code and what it printed.
-pub(crate) fn braid_load(server: &Server, more: &[&str]) -> (u8, Value) {
-    let words = ["braid-load", "run", "--url", &server.url(), "--json", "--verify", "--connections", "4", "--seed", "11"];
+pub(crate) fn braid_load(words: &[&str]) -> (u8, Value) {
     let mut out = Vec::new();
-    let code = braid_load::main(words.iter().chain(more).map(Into::into), &mut out);
+    let code = braid_load::main(["braid-load"].iter().chain(words).map(Into::into), &mut out);
     (code, serde_json::from_slice(&out).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&out))))
 }
 
-pub(crate) fn is_clean(code: u8, said: &Value) {
+/// A verified run against one server.
+pub(crate) fn verified(server: &Server, more: &[&str]) -> (u8, Value) {
+    let words = ["run", "--url", &server.url(), "--json", "--verify", "--connections", "4", "--seed", "11"];
+    braid_load(&[&words, more].concat())
+}
+
+/// What a run printed, which must be that everything was stored, and is there once and as it was sent.
+#[track_caller]
+pub(crate) fn clean((code, said): (u8, Value)) -> Value {
     for fault in ["lost", "invented", "doubled", "altered", "disordered"] {
         assert_eq!(said["verify"][fault], json!({"count": 0, "named": []}), "{fault}: {said}");
     }
     assert_eq!(code, 0, "{said}");
+    said
 }
 
 #[test]
@@ -25,11 +33,9 @@ fn after_kill_9_in_a_verified_run_nothing_is_lost_invented_or_doubled() {
     let running = {
         let url = server.url();
         std::thread::spawn(move || {
-            let words = ["braid-load", "run", "--url", &url, "--json", "--verify", "--rate", "max", "--events", "300000"];
+            let words = ["run", "--url", &url, "--json", "--verify", "--rate", "max", "--events", "300000"];
             let workload = ["--keys", "40", "--zipf", "1", "--duplicates", "2%", "--late", "5%:2h", "--seed", "11", "--retry-for", "120s"];
-            let mut out = Vec::new();
-            let code = braid_load::main(words.iter().chain(&workload).map(Into::into), &mut out);
-            (code, serde_json::from_slice::<Value>(&out).expect("a summary"))
+            braid_load(&[&words[..], &workload].concat())
         })
     };
     for _ in 0..2 {
@@ -37,8 +43,7 @@ fn after_kill_9_in_a_verified_run_nothing_is_lost_invented_or_doubled() {
         assert!(!running.is_finished(), "the run was over before the kill");
         server.restart(End::Kill);
     }
-    let (code, said) = running.join().expect("it does not panic");
-    is_clean(code, &said);
+    let said = clean(running.join().expect("it does not panic"));
     assert!(said["retries"].as_u64() > Some(0), "the kill was noticed: {said}");
     assert_eq!(said["stored"], 300_000, "{said}");
 }
@@ -55,8 +60,7 @@ fn what_is_sent_in_any_format_is_found_as_it_was_sent() {
     ] {
         let common = ["--namespace", namespace, "--duplicates", "3%", "--out-of-order", "10%"];
         let rate: &[&str] = if namespace == "paced" { &[] } else { &["--rate", "max", "--events", "20000"] };
-        let (code, said) = braid_load(&server, &[&common[..], rate, more].concat());
-        is_clean(code, &said);
+        let said = clean(verified(&server, &[&common[..], rate, more].concat()));
         assert!(said["verify"]["found"].as_u64() > Some(10_000), "{namespace}: {said}");
     }
 }
@@ -65,11 +69,10 @@ fn what_is_sent_in_any_format_is_found_as_it_was_sent() {
 fn reads_are_answered_beside_the_writes() {
     let server = Server::start();
     let more = ["--rate", "5k/1s", "--reads", "max", "--read", "dashboard", "--read-connections", "1"];
-    let (code, said) = braid_load(&server, &more);
+    let said = clean(verified(&server, &more));
     for kind in ["read:last", "read:range", "read:point"] {
         assert!(said["reads"][kind]["requests"].as_u64() > Some(0), "{kind}: {said}");
     }
-    is_clean(code, &said);
 }
 
 #[test]
@@ -94,11 +97,8 @@ fn a_file_that_is_replayed_is_verified() {
         (path, &["--gzip", "--batch", "100"][..], 2_700),
         (csv, &["--key-column", "zone", "--ts-column", "at", "--tags", "city", "--speed", "recorded"], 2),
     ] {
-        let words = ["braid-load", "replay", file.to_str().expect("a path"), "--url", &server.url(), "--json", "--verify"];
-        let mut out = Vec::new();
-        let code = braid_load::main(words.iter().chain(more).map(Into::into), &mut out);
-        let said: Value = serde_json::from_slice(&out).expect("a summary");
-        is_clean(code, &said);
+        let words = ["replay", file.to_str().expect("a path"), "--url", &server.url(), "--json", "--verify"];
+        let said = clean(braid_load(&[&words, more].concat()));
         assert_eq!((&said["verify"]["acknowledged"], &said["verify"]["found"]), (&json!(distinct), &json!(distinct)), "{said}");
     }
 }

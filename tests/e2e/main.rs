@@ -25,3 +25,4 @@ mod read;
 mod s3;
 mod server;
 mod telegraf;
+mod tiers;

@@ -99,6 +99,11 @@ impl Server {
         }
     }
 
+    /// Sends it a signal, such as one to pause.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(pid(self.child.as_ref().expect("it runs")), signal).expect("it runs");
+    }
+
     /// Starts it on the data at hand and waits until it is ready.
     pub(crate) fn spawn(&mut self) {
         let log = File::options().create(true).append(true).open(self.log_path()).expect("a log file");

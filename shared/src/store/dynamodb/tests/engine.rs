@@ -14,6 +14,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 /// A request as the proxy sees it.
@@ -36,6 +37,8 @@ pub(crate) enum Fault {
     FailAfter,
     /// Hands it on, and never answers.
     Silence,
+    /// Hands it on, and the answer back, when this says so.
+    Hold(watch::Receiver<bool>),
     /// Closes the connection without handing it on.
     Reset,
     /// Hands it on, and closes the connection.
@@ -157,6 +160,10 @@ async fn handle(state: Arc<State>, request: Request<Incoming>) -> Result<Respons
         Fault::Silence => {
             forward(body).await?;
             std::future::pending().await
+        }
+        Fault::Hold(mut gate) => {
+            gate.wait_for(|open| *open).await.map_err(|error| error.to_string())?;
+            forward(body).await
         }
         Fault::Reset => Err("reset".into()),
         Fault::ResetAfter => forward(body).await.and(Err("reset".into())),
