@@ -99,7 +99,7 @@ fn nothing_is_lost_or_doubled_while_n_changes_the_engine_fails_and_restarts_and_
     tiers.client().put("/v1/namespaces/load", &json!({"shards": 2})).expect(201);
     engine.engine.faults(bad_day);
     let run = tiers.verified_run(&["--namespace", "load", "--rate", "1k", "--duration", "40s", "--reads", "5"]);
-    until("events are stored", || tiers.ingest[1].client().metric("braid_commit_events_total") > 500.0);
+    until("events are stored", || tiers.ingest[1].client().metric("braid_events_stored_total") > 500.0);
     tiers.ingest[1].restart(End::Kill);
     engine.restart();
     let mut changes = 0;
