@@ -9,12 +9,10 @@ use braid_ingest::{Ingest, IngestSettings};
 use braid_query::{Query, QuerySettings};
 use braid_shared::catalog::{Catalog, Shared};
 use braid_shared::clock::{Clock, SystemClock};
-use braid_shared::cold::rules::is_due;
 use braid_shared::cold::{ArchiveOptions, Archiver, Databases, Tables};
-use braid_shared::compaction::{CompactionOptions, Compactor, FindLayout};
+use braid_shared::compaction::{self, CompactionOptions, Compactor};
 use braid_shared::heat::{self, ControlOptions, Controller, Reporter};
 use braid_shared::model::Span;
-use braid_shared::partition::Partition;
 use braid_shared::store::Store;
 use braid_shared::store::metered::MeteredStore;
 use prometheus::Registry;
@@ -58,7 +56,7 @@ impl Components {
         background.spawn(catalog.clone().keep_fresh(settings.refresh));
         if settings.compacts() && tier != Tier::Query {
             let options = CompactionOptions { grace: catalog.view().shared.grace.duration(), ..CompactionOptions::default() };
-            let layouts = layouts(catalog.clone());
+            let layouts = compaction::layouts(catalog.clone());
             background.spawn(Compactor::new(store.clone(), layouts, clock.clone(), options, &registry)?.run());
         }
         if settings.archive && tier != Tier::Query {
@@ -72,11 +70,11 @@ impl Components {
                 body_idle_max: settings.stall,
                 ..IngestSettings::default()
             };
-            Ingest::new(store.clone(), catalog.clone(), clock.clone(), options, &registry)
+            Ingest::new(store.clone(), catalog.clone(), clock.clone(), opened.heat.clone(), options, &registry)
         });
-        if let Some(ingest) = &ingest {
+        if ingest.is_some() {
             let node = rand::random();
-            let reporter = Reporter::new(ingest.heat(), store.clone(), catalog.clone(), clock.clone(), node);
+            let reporter = Reporter::new(opened.heat.clone(), store.clone(), catalog.clone(), clock.clone(), node);
             let options = ControlOptions { dry_run: settings.heat == Heat::DryRun, cool_down: settings.heat_cool_down };
             let controller = || Controller::new(store.clone(), catalog.clone(), clock.clone(), node, options, &registry);
             let controller = (settings.heat != Heat::Off).then(controller).transpose()?;
@@ -151,17 +149,6 @@ impl Components {
 pub(crate) fn shared(grace: Span) -> Shared {
     let half = Span::from_nanos(grace.nanos() / 2).unwrap_or(grace);
     Shared { grace, read_deadline: half, write_deadline: half, ..Shared::default() }
-}
-
-/// Layouts for compaction, which leaves alone what is due to be archived: the archiver writes down
-/// which blocks it read, and deletes exactly those.
-fn layouts(catalog: Arc<Catalog>) -> FindLayout {
-    Arc::new(move |partition: &Partition| {
-        let view = catalog.view();
-        let layout = view.layout_of(partition)?;
-        let closing = view.namespace(&partition.ns)?.cold.closing;
-        (!is_due(closing, layout.bucket_range(partition.bucket))).then(|| layout.clone())
-    })
 }
 
 /// A registry with the process's own metrics.

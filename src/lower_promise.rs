@@ -30,7 +30,7 @@ pub(crate) async fn run(settings: &Settings, matches: &ArgMatches) -> Result<Str
     if settings.store != StoreKind::Embedded && !matches.get_flag(ALL_STOPPED) {
         return Err(format!("other processes may have this store open: stop every node, then say --{ALL_STOPPED}").into());
     }
-    let Opened { store, closer } = store::open(settings, &Registry::new()).await?;
+    let Opened { store, closer, .. } = store::open(settings, &Registry::new()).await?;
     let catalog = Catalog::open(store.clone(), Arc::new(SystemClock), Shared::default()).await?;
     let lowered = catalog.lower_promise(&store).await;
     drop((catalog, store));

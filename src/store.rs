@@ -5,6 +5,7 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use braid_shared::heat::Tracker;
 use braid_shared::store::Store;
 use braid_shared::store::cql::{self, CqlStore};
 use braid_shared::store::dynamodb::{self, DynamoOptions, DynamoStore};
@@ -22,19 +23,31 @@ pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Store>,
     /// What must be done before the process ends, if anything.
     pub(crate) closer: Option<Closer>,
+    /// What counts the writes to it, and hears what it charges and refuses.
+    pub(crate) heat: Arc<Tracker>,
+}
+
+impl Opened {
+    fn new(store: Arc<dyn Store>, closer: Option<Closer>) -> Opened {
+        Opened { store, closer, heat: Arc::default() }
+    }
 }
 
 /// Opens the store that the settings name. Engines must have been made by [`init`] before.
 pub(crate) async fn open(settings: &Settings, registry: &Registry) -> Result<Opened, Box<dyn Error>> {
     match settings.store {
-        StoreKind::Memory => Ok(Opened { store: MemoryStore::new(), closer: None }),
+        StoreKind::Memory => Ok(Opened::new(MemoryStore::new(), None)),
         StoreKind::Embedded => {
             let (path, options) = (settings.data_dir.clone(), EmbeddedOptions { registry: registry.clone(), ..EmbeddedOptions::default() });
             let store = tokio::task::spawn_blocking(move || EmbeddedStore::open(&path, options)).await??;
-            Ok(Opened { store: store.clone(), closer: Some(Arc::new(move || store.close())) })
+            Ok(Opened::new(store.clone(), Some(Arc::new(move || store.close()))))
         }
-        StoreKind::Cql => Ok(Opened { store: CqlStore::open(&settings.cql.options).await?, closer: None }),
-        StoreKind::DynamoDb => Ok(Opened { store: DynamoStore::open(dynamo_options(&settings.dynamodb, registry)).await?, closer: None }),
+        StoreKind::Cql => Ok(Opened::new(CqlStore::open(&settings.cql.options).await?, None)),
+        StoreKind::DynamoDb => {
+            let heat = Arc::new(Tracker::told());
+            let options = DynamoOptions { usage: Some(heat.clone()), ..dynamo_options(&settings.dynamodb, registry) };
+            Ok(Opened { heat, ..Opened::new(DynamoStore::open(options).await?, None) })
+        }
     }
 }
 

@@ -149,6 +149,7 @@ impl Flusher {
     }
 
     async fn store(&self, mut todo: Todo, deadline: Instant) -> Settled {
+        let _writing = self.heat.writing(&todo.blocks);
         let mut pause = PAUSE_FIRST;
         loop {
             let error = match timeout_at(deadline, self.attempt(&mut todo)).await {
@@ -160,7 +161,7 @@ impl Flusher {
                 }
             };
             if error.kind == StoreErrorKind::Throttled {
-                self.heat.throttled(&todo.blocks);
+                self.heat.refused(&todo.blocks);
             }
             let jittered = jitter(pause, &todo.blocks);
             if !may_pass(error.kind) || Instant::now() + jittered >= deadline {

@@ -52,11 +52,10 @@ pub struct Ingest {
     inflight: Inflight,
     ids: IdSource,
     coalescer: Arc<Coalescer>,
-    heat: Arc<Tracker>,
 }
 
 impl Ingest {
-    /// Puts the tier together on a store and its catalog.
+    /// Puts the tier together on a store and its catalog; `heat` counts what it writes.
     ///
     /// # Panics
     /// Where `registry` already holds an ingest tier's metrics.
@@ -64,13 +63,13 @@ impl Ingest {
         store: Arc<dyn Store>,
         catalog: Arc<Catalog>,
         clock: Arc<dyn Clock>,
+        heat: Arc<Tracker>,
         settings: IngestSettings,
         registry: &Registry,
     ) -> Arc<Ingest> {
         let metrics = Arc::new(Metrics::new(registry).expect("metric names are distinct and registered once"));
-        let heat = Arc::new(Tracker::default());
         let bytes_max = settings.block_bytes_max.min(store.block_bytes_max());
-        let flusher = Flusher::new(store.clone(), catalog.clone(), clock.clone(), metrics.clone(), heat.clone(), bytes_max);
+        let flusher = Flusher::new(store.clone(), catalog.clone(), clock.clone(), metrics.clone(), heat, bytes_max);
         Arc::new(Ingest {
             inflight: Inflight::new(&settings, metrics.inflight_bytes.clone()),
             ids: IdSource::new(rand::random()),
@@ -80,13 +79,7 @@ impl Ingest {
             clock,
             settings,
             metrics,
-            heat,
         })
-    }
-
-    /// What this tier writes, counted.
-    pub fn heat(&self) -> Arc<Tracker> {
-        self.heat.clone()
     }
 
     /// Refuses new requests with `shutting_down`, and returns when all that were accepted are settled.

@@ -307,6 +307,19 @@ fn eventual_reads_say_what_they_are() {
 }
 
 #[test]
+fn heat_shows_the_units_that_the_engine_charged() {
+    let engine = Engine::start();
+    let (writer, reader) = (engine.tier("ingest"), engine.tier("query"));
+    let mut written = 0;
+    until("heat shows what writes cost, which only the engine tells", || {
+        written += 1;
+        let event = json!({"key": "hot", "id": written.to_string(), "value": 1}).to_string();
+        writer.client().deliver("/v1/load/events", NDJSON, event.as_bytes()).expect(200);
+        reader.client().read("/v1/load/heat")["keys"][0]["rate"]["units"].as_f64() > Some(0.0)
+    });
+}
+
+#[test]
 fn a_node_without_its_table_says_so_and_ends() {
     let runtime = Runtime::new().expect("a runtime");
     let engine = runtime.block_on(TestEngine::start());

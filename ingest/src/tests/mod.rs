@@ -59,7 +59,7 @@ async fn server_with(settings: IngestSettings) -> Server {
     let clock = Arc::new(ManualClock::at(NOW));
     let shared = Shared { lead: seconds(10), grace: seconds(60), read_deadline: seconds(30), write_deadline: seconds(30) };
     let catalog = Catalog::open(store.clone(), clock.clone(), shared).await.unwrap();
-    let ingest = Ingest::new(store.clone(), catalog.clone(), clock.clone(), settings, &prometheus::Registry::new());
+    let ingest = Ingest::new(store.clone(), catalog.clone(), clock.clone(), Arc::default(), settings, &prometheus::Registry::new());
     Server { router: router(ingest.clone()), store, catalog, clock, ingest }
 }
 

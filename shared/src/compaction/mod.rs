@@ -22,7 +22,9 @@ use self::group::{Grouper, small};
 use self::metrics::Metrics;
 use self::replaced::Replaced;
 use crate::block::{Block, BlockError, compact};
+use crate::catalog::Catalog;
 use crate::clock::Clock;
+use crate::cold::rules::is_due;
 use crate::layout::Layout;
 use crate::model::TimeRange;
 use crate::partition::Partition;
@@ -37,6 +39,17 @@ const PATIENCE_ROUNDS_MAX: u32 = 1_024;
 
 /// Finds the layout that placed a partition; `None` where the catalog at hand does not know it.
 pub type FindLayout = Arc<dyn Fn(&Partition) -> Option<Arc<Layout>> + Send + Sync>;
+
+/// Layouts by a catalog, but for what is due to be archived: the archiver writes down which blocks it
+/// read, and deletes exactly those.
+pub fn layouts(catalog: Arc<Catalog>) -> FindLayout {
+    Arc::new(move |partition: &Partition| {
+        let view = catalog.view();
+        let layout = view.layout_of(partition)?;
+        let closing = view.namespace(&partition.ns)?.cold.closing;
+        (!is_due(closing, layout.bucket_range(partition.bucket))).then(|| layout.clone())
+    })
+}
 
 /// Gives the random bits that keep the ids of new blocks apart.
 pub type Nonces = Arc<dyn Fn() -> u64 + Send + Sync>;

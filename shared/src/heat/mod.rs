@@ -29,7 +29,7 @@ pub use load::{KeyLoad, Targets, sum};
 pub use members::{HeatState, read_state};
 pub use policy::{KeyPolicy, TARGET_EVENTS_DEFAULT, TARGET_UNITS_DEFAULT, mode, targets};
 pub use report::{KeyReport, Report, Reporter};
-pub use track::{Counts, Rate, Tracked, TrackedRate, Tracker, units};
+pub use track::{Counts, Rate, Tracked, TrackedRate, Tracker, Writing, units};
 
 use std::sync::Arc;
 use std::time::Duration;

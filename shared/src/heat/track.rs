@@ -12,6 +12,7 @@ use crate::layout::LayoutVersion;
 use crate::model::Namespace;
 use crate::partition::Partition;
 use crate::store::EncodedBlock;
+use crate::store::usage::{Throttle, Usage};
 
 /// Suffixes counted in one second; the least written of more are forgotten (see [`Sketch`]).
 const SUFFIXES_COUNTED_MAX: usize = 16_384;
@@ -85,11 +86,25 @@ pub struct TrackedRate {
 
 /// Counts what a node writes.
 #[derive(Debug)]
-pub struct Tracker(Mutex<State>);
+pub struct Tracker {
+    /// Whether the store says what it charges and refuses; else that is told by the blocks.
+    told: bool,
+    state: Mutex<State>,
+}
+
+/// Blocks on their way to the store, until dropped.
+#[must_use]
+#[derive(Debug)]
+pub struct Writing<'a> {
+    tracker: &'a Tracker,
+    partitions: Vec<Arc<Partition>>,
+}
 
 #[derive(Debug)]
 struct State {
     current: Sketch<(Tracked, u32), Counts>,
+    /// Partitions that events are being written to, of a store that tells what it charges.
+    writing: HashSet<Arc<Partition>>,
     /// Newest last.
     seconds: VecDeque<Second>,
 }
@@ -110,23 +125,43 @@ struct KeyCounts {
 
 impl Default for Tracker {
     fn default() -> Self {
-        Tracker(Mutex::new(State { current: Sketch::new(SUFFIXES_COUNTED_MAX), seconds: VecDeque::new() }))
+        let state = State { current: Sketch::new(SUFFIXES_COUNTED_MAX), writing: HashSet::new(), seconds: VecDeque::new() };
+        Tracker { told: false, state: Mutex::new(state) }
     }
 }
 
 impl Tracker {
+    /// Of a store that tells units and throttles itself, as [`Usage`].
+    pub fn told() -> Tracker {
+        Tracker { told: true, ..Tracker::default() }
+    }
+
+    /// Says which blocks of events are on their way. What the store tells of other partitions is no heat: blocks
+    /// are merged and deleted where no more events go.
+    pub fn writing(&self, blocks: &[EncodedBlock]) -> Writing<'_> {
+        let mut partitions = Vec::new();
+        if self.told {
+            partitions.extend(blocks.iter().map(|block| block.partition.clone()));
+            self.state().writing.extend(partitions.iter().cloned());
+        }
+        Writing { tracker: self, partitions }
+    }
+
     /// Counts blocks that were stored.
     pub fn stored(&self, blocks: &[EncodedBlock]) {
         let mut state = self.state();
         for block in blocks {
-            let counts =
-                Counts { events: block.events.into(), bytes: block.bytes.len() as u64, units: units(block.bytes.len()), throttles: 0 };
+            let units = if self.told { 0 } else { units(block.bytes.len()) };
+            let counts = Counts { events: block.events.into(), bytes: block.bytes.len() as u64, units, throttles: 0 };
             state.count(&block.partition, counts);
         }
     }
 
-    /// Counts blocks that the store refused for their rate.
-    pub fn throttled(&self, blocks: &[EncodedBlock]) {
+    /// Counts blocks of a write that the store refused for its rate.
+    pub fn refused(&self, blocks: &[EncodedBlock]) {
+        if self.told {
+            return;
+        }
         let mut state = self.state();
         for block in blocks {
             state.count(&block.partition, Counts { throttles: 1, ..Counts::default() });
@@ -174,11 +209,42 @@ impl Tracker {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().expect("no holder panics")
+        self.state.lock().expect("no holder panics")
+    }
+}
+
+impl Usage for Tracker {
+    fn wrote(&self, partition: &Partition, units: f64) {
+        self.state().told(partition, Counts { units: units.round() as u64, ..Counts::default() });
+    }
+
+    fn throttled(&self, partition: &Partition, throttle: Throttle) {
+        match throttle {
+            Throttle::KeyRange | Throttle::Unsaid => self.state().told(partition, Counts { throttles: 1, ..Counts::default() }),
+            // More shards do not raise the limit of a table or an account.
+            Throttle::Table | Throttle::Account => {}
+        }
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        if !self.partitions.is_empty() {
+            let mut state = self.tracker.state();
+            for partition in &self.partitions {
+                state.writing.remove(partition);
+            }
+        }
     }
 }
 
 impl State {
+    fn told(&mut self, partition: &Partition, counts: Counts) {
+        if self.writing.contains(partition) {
+            self.count(partition, counts);
+        }
+    }
+
     fn count(&mut self, partition: &Partition, counts: Counts) {
         let Partition { ns, key, version, suffix, .. } = partition;
         let tracked = Tracked { ns: ns.clone(), key: key.clone(), version: *version };

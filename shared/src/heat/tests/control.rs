@@ -82,7 +82,7 @@ async fn throttling_makes_it_grow_below_the_target_too() {
     for _ in 0..20 {
         // The namespace's own layout has random bits in its version, which only its view knows.
         let version = node.catalog.view().namespace(&ns()).unwrap().layout_at(KEY, crate::model::Timestamp::MIN).version;
-        node.tracker.throttled(&[super::world::block_of(KEY, version, 0, 1, 100)]);
+        node.tracker.refused(&[super::world::block_of(KEY, version, 0, 1, 100)]);
         world.second(&mut [&mut node], TARGET / 2, distinct).await;
     }
     assert_eq!(world.history().await[0], 2);

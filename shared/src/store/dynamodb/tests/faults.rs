@@ -103,7 +103,7 @@ impl Usage for Heard {
     }
 }
 
-fn names(call: &Call, partition: &Partition) -> bool {
+pub(super) fn names(call: &Call, partition: &Partition) -> bool {
     use base64::Engine;
     call.body.to_string().contains(&base64::engine::general_purpose::STANDARD.encode(keys::blocks_pk(partition)))
 }

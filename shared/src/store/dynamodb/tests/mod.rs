@@ -5,6 +5,7 @@ mod compaction;
 #[allow(dead_code)]
 mod engine;
 mod faults;
+mod heat;
 mod table;
 mod units;
 
