@@ -90,7 +90,7 @@ impl Query {
         settings: QuerySettings,
         registry: &Registry,
     ) -> Result<Arc<Query>, prometheus::Error> {
-        let manifest = Manifest::new(store.clone());
+        let manifest = Manifest::beside(&catalog, store.clone());
         let metrics = Metrics::register(registry)?;
         let permits = Arc::new(Semaphore::new(settings.in_flight_max));
         Ok(Arc::new(Query { store, catalog, clock, manifest, tables, settings, metrics, permits, hints: Mutex::default() }))

@@ -91,6 +91,8 @@ pub struct Reader {
     /// Whether the last stretch was narrowed to the rows that were wanted.
     narrowed: bool,
     replanned: bool,
+    /// Whether a part was given out.
+    given: bool,
     /// What the answer says of itself.
     pub tally: Tally,
 }
@@ -185,7 +187,20 @@ impl Reader {
         let walk = Walk::new(plans, settled.range, asked.order, width);
         let tally = Tally::new(&asked, &settled, consistency(&query, &settled));
         let budget = query.settings.stretch_bytes;
-        Ok(Reader { query, asked, settled, keys, walk, began: Some(began), budget, halvings: 0, narrowed: false, replanned: false, tally })
+        Ok(Reader {
+            query,
+            asked,
+            settled,
+            keys,
+            walk,
+            began: Some(began),
+            budget,
+            halvings: 0,
+            narrowed: false,
+            replanned: false,
+            given: false,
+            tally,
+        })
     }
 
     /// The range of the answer.
@@ -239,7 +254,7 @@ impl Reader {
     pub async fn next_of(&mut self, rows: Option<usize>) -> Result<Option<Part>, QueryError> {
         loop {
             let fresh = self.query.fresh(&self.asked.ns).await?;
-            self.drop_before(fresh.namespace.cold.dropped);
+            self.drop_before(fresh.namespace.cold.dropped)?;
             let Some(stretch) = self.stretch(rows).await? else { return Ok(None) };
             let began = self.began.take().unwrap_or_else(|| self.query.clock.mark());
             let Some((verdicts, bytes)) = self.read(&stretch, began, &fresh).await? else {
@@ -255,16 +270,18 @@ impl Reader {
                 self.budget = self.query.settings.stretch_bytes;
             }
             self.walk.advance(stretch.range);
+            self.given = true;
             return Ok(Some(Part { range: stretch.range, verified: self.judge(verdicts)?, bytes }));
         }
     }
 
-    /// Leaves out what was dropped since the read began.
-    fn drop_before(&mut self, dropped: Timestamp) {
-        if dropped > self.settled.range.from {
-            self.walk.drop_before(dropped);
-            self.tally.cut(dropped);
+    /// Leaves out what was dropped since the read began, and says so.
+    fn drop_before(&mut self, dropped: Timestamp) -> Result<(), QueryError> {
+        let gap = |_| CatalogError::Stale("history was dropped while it was read; ask again".into());
+        if let Some(from) = self.walk.drop_before(dropped, self.given).map_err(gap)? {
+            self.tally.cut(from);
         }
+        Ok(())
     }
 
     /// Takes back what of the last stretch lies behind `used`: it is read again.

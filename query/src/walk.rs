@@ -54,6 +54,10 @@ pub struct Planned {
 #[derive(Debug, PartialEq, Eq)]
 pub struct TooManyPartitions;
 
+/// What lies between what was read and what is left was dropped.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Gap;
+
 impl Planned {
     /// The shard: what `shards` of an answer counts.
     pub fn shard(&self) -> (LayoutVersion, u32) {
@@ -80,9 +84,18 @@ impl Walk {
         }
     }
 
-    /// Leaves behind what lies before `ts`, which is dropped.
-    pub fn drop_before(&mut self, ts: Timestamp) {
-        self.left.from = self.left.from.max(ts);
+    /// Leaves behind what lies before `ts`, which is dropped. Gives where what is read begins then, if that is not what was left
+    /// behind already; `begun`: something was read, so that ascending there would be a gap behind it.
+    pub fn drop_before(&mut self, ts: Timestamp, begun: bool) -> Result<Option<Timestamp>, Gap> {
+        let TimeRange { from, to } = self.left;
+        match self.order {
+            _ if ts <= from => Ok(None),
+            Order::Asc if begun => Err(Gap),
+            _ => {
+                self.left.from = ts.min(to);
+                Ok(Some(self.left.from))
+            }
+        }
     }
 
     /// The keys that are read.
@@ -262,6 +275,24 @@ mod tests {
         let keys: Arc<[KeyPlan]> = vec![plan(1, Span::HOUR, &days)].into();
         let seen = walked(Walk::new(keys, TimeRange::ALL, Order::Asc, i64::MAX));
         assert_eq!((seen[0].0, seen.last().unwrap().1), (i64::MIN, i64::MAX));
+    }
+
+    #[test]
+    fn what_is_dropped_meanwhile_cuts_what_is_left_and_leaves_no_gap() {
+        let keys: Arc<[KeyPlan]> = vec![plan(1, Span::HOUR, &[0])].into();
+        let read = |order, read| {
+            let mut walk = Walk::new(keys.clone(), range(0, 100), order, 10);
+            walk.advance(read);
+            walk
+        };
+        let ts = Timestamp::from_nanos;
+        let mut asc = read(Order::Asc, range(0, 30));
+        assert_eq!((asc.drop_before(ts(30), true), asc.drop_before(ts(31), true)), (Ok(None), Err(Gap)));
+        let mut unread = Walk::new(keys.clone(), range(0, 100), Order::Asc, 10);
+        assert_eq!(unread.drop_before(ts(31), false), Ok(Some(ts(31))));
+        let mut desc = read(Order::Desc, range(70, 100));
+        assert_eq!((desc.drop_before(ts(20), true), desc.drop_before(ts(20), true)), (Ok(Some(ts(20))), Ok(None)));
+        assert_eq!((desc.drop_before(ts(80), true), desc.is_done()), (Ok(Some(ts(70))), true));
     }
 
     #[test]
