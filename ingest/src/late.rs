@@ -27,7 +27,7 @@ pub(crate) struct Late {
 
 impl Late {
     pub(crate) fn new(store: Arc<dyn Store>, catalog: Arc<Catalog>, clock: Arc<dyn Clock>) -> Late {
-        Late { catalog, clock, manifest: Manifest::new(store) }
+        Late { manifest: Manifest::beside(&catalog, store), catalog, clock }
     }
 
     /// How each load is settled, its block being durable. An error means that a mark could not be

@@ -6,8 +6,9 @@ use std::time::Duration;
 use braid_shared::clock::Clock;
 use braid_shared::model::Timestamp;
 
-/// 2026-11-29T12:00:00Z, when runs begin.
-pub(crate) const START: i64 = 1_795_953_600_000_000_000;
+/// 2026-11-29T02:00:00Z, when runs begin: the oldest events are of the first seconds of the day, or, where a clock is
+/// behind, of the day before. Later in the day, reads would plan many more buckets that hold nothing.
+pub(crate) const START: i64 = 1_795_917_600_000_000_000;
 
 /// Clocks that stand still between two ticks.
 #[derive(Debug)]

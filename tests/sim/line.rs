@@ -9,7 +9,8 @@ use braid_shared::model::{Namespace, TimeRange};
 use braid_shared::partition::Partition;
 use braid_shared::store::fault::{Fault, Operation};
 use braid_shared::store::{
-    BlockAddress, Day, Document, EncodedBlock, Enough, FaultStore, PageToken, Scan, ScanPage, Store, StoreError, StoreErrorKind, Swap,
+    BlockAddress, Consistency, Day, Document, EncodedBlock, Enough, FaultStore, PageToken, Scan, ScanPage, Store, StoreError,
+    StoreErrorKind, Swap,
 };
 use bytes::Bytes;
 use futures::FutureExt;
@@ -37,6 +38,8 @@ pub(crate) struct Weather {
     pub(crate) faults: u64,
     /// Most milliseconds that a call takes either way.
     pub(crate) delay_ms: u64,
+    /// Blocks that an eventual scan does not show yet.
+    pub(crate) unseen: u64,
     /// Whether a scan is one page: only then does a reader notice that one is lost.
     pub(crate) one_page: bool,
     pub(crate) lie: Option<Lie>,
@@ -280,6 +283,10 @@ impl State {
         Some(if self.weather.one_page { fault } else { Fault::FlipByte })
     }
 
+    fn is_unseen(&mut self) -> bool {
+        self.chance.happens(self.weather.unseen)
+    }
+
     fn leaves_out(&mut self) -> bool {
         self.weather.lie == Some(Lie::ScansShort) && self.chance.happens(20_000)
     }
@@ -299,6 +306,9 @@ impl Store for Line {
             if self.state().leaves_out() {
                 page.blocks.pop();
             }
+            if scan.consistency == Consistency::Eventual {
+                page.blocks.retain(|_| !self.state().is_unseen());
+            }
             Ok(page)
         };
         self.read(false, read).boxed()
@@ -315,6 +325,10 @@ impl Store for Line {
         new: Vec<EncodedBlock>,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         self.write(Call::Replace(partition.clone(), old.to_vec(), new)).map(|answer| answer.map(drop)).boxed()
+    }
+
+    fn reads_eventually(&self) -> bool {
+        true
     }
 
     fn replaces_atomically(&self) -> bool {

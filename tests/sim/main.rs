@@ -1,8 +1,8 @@
-//! A simulation of Braid (docs/PROOF.md): several nodes with production's catalog, ingest, query and
-//! compaction over one store, under crashes, pauses, clocks that jump, a store that fails in every
+//! A simulation of Braid (docs/PROOF.md): several nodes with production's catalog, ingest, query, controllers,
+//! compaction, archiving and retention over one store, under crashes, pauses, clocks that jump, a store that fails in every
 //! way it may, and layouts that change; an oracle of what was acknowledged judges every answer.
 //!
-//!     BRAID_SIM_SEEDS=5000 cargo test --test sim      more seeds
+//!     BRAID_SIM_SEEDS=5000 cargo test --test sim      more seeds, from BRAID_SIM_FIRST on
 //!     BRAID_SIM_SEED=17 cargo test --test sim one     that seed alone, with its trace
 
 mod chance;
@@ -14,6 +14,9 @@ mod oracle;
 mod run;
 mod trace;
 
+use std::panic::resume_unwind;
+use std::sync::Mutex;
+use std::thread::{available_parallelism, scope};
 use std::time::Instant;
 
 use line::Lie;
@@ -41,12 +44,22 @@ fn sound(seed: u64) -> Happened {
     }
 }
 
+/// Runs seeds, one on each processor.
+fn all_sound(seeds: impl Iterator<Item = u64> + Send) -> Vec<Happened> {
+    let seeds = Mutex::new(seeds);
+    let next = || seeds.lock().expect("no holder panics").next();
+    scope(|threads| {
+        let work = || std::iter::from_fn(next).map(sound).collect::<Vec<_>>();
+        let workers: Vec<_> = (0..available_parallelism().map_or(1, usize::from)).map(|_| threads.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    })
+}
+
 #[test]
 fn what_is_acknowledged_is_read_whatever_happens() {
-    let seeds = from_environment("BRAID_SIM_SEEDS").unwrap_or(SEEDS);
+    let (first, seeds) = (from_environment("BRAID_SIM_FIRST").unwrap_or(0), from_environment("BRAID_SIM_SEEDS").unwrap_or(SEEDS));
     let (began, mut total) = (Instant::now(), Happened::default());
-    for seed in KEPT.iter().copied().chain(0..seeds) {
-        let happened = sound(seed);
+    for happened in all_sound(KEPT.iter().copied().chain(first..first + seeds)) {
         total.acknowledged += happened.acknowledged;
         total.unknown += happened.unknown;
         total.refused += happened.refused;
@@ -54,12 +67,16 @@ fn what_is_acknowledged_is_read_whatever_happens() {
         total.reads_refused += happened.reads_refused;
         total.published += happened.published;
         total.withdrawn += happened.withdrawn;
+        total.automatic += happened.automatic;
+        total.archived += happened.archived;
+        total.dropped += happened.dropped;
         total.crashes += happened.crashes;
         total.late += happened.late;
     }
     println!("{seeds} seeds in {:.1} s: {total:?}", began.elapsed().as_secs_f64());
     let each = |count: usize| count as u64 >= seeds;
-    assert!(each(total.acknowledged) && each(total.unknown) && each(total.reads) && each(total.published), "little happened: {total:?}");
+    let often = [total.acknowledged, total.unknown, total.reads, total.published, total.automatic, total.archived].map(each);
+    assert!(often == [true; 6] && total.dropped > 0, "little happened: {total:?}");
 }
 
 #[test]

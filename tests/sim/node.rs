@@ -1,7 +1,9 @@
-//! A node: production's catalog, ingest and query tiers, or its compactor, on a runtime of its own
+//! A node: production's catalog, ingest and query tiers and controller, or its compactor and archiver, on a runtime of its own
 //! whose time stands still but for the ticks it is given. Ending the runtime is what a crash is:
 //! every task is gone where it stood.
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,8 +13,11 @@ use axum::http::Request;
 use braid_ingest::{Ingest, IngestSettings};
 use braid_query::{Query, QuerySettings};
 use braid_shared::catalog::{Catalog, Shared};
-use braid_shared::compaction::{CompactionOptions, Compactor, FindLayout, GroupLimits};
+use braid_shared::cold::{ArchiveOptions, Archiver, Databases, Tables};
+use braid_shared::compaction::{self, CompactionOptions, Compactor, GroupLimits};
+use braid_shared::heat::{self, ControlOptions, Controller, Reporter, Tracker};
 use braid_shared::store::Store;
+use object_store::memory::InMemory;
 use prometheus::Registry;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
@@ -26,14 +31,28 @@ use crate::line::Line;
 const REFRESH: Duration = Duration::from_secs(1);
 /// Between two tries to start.
 const START_PAUSE: Duration = Duration::from_millis(300);
-/// Between two rounds of compaction.
-const COMPACTION_PAUSE: Duration = Duration::from_millis(1_500);
+/// Between two rounds of compaction and archiving.
+const KEEPING_PAUSE: Duration = Duration::from_millis(1_500);
+/// Longest that a round of archiving may take: then it ends where it stands.
+const ROUND_MAX: Duration = Duration::from_secs(10);
+/// How long load must have been low before N shrinks.
+const COOL_DOWN: Duration = Duration::from_secs(4);
 
 /// An answer to a client: the number of its call, the status, the body.
 pub(crate) type Answer = (usize, u16, Vec<u8>);
 
 /// Where answers arrive.
 pub(crate) type Inbox = Arc<Mutex<Vec<Answer>>>;
+
+/// What every process of a run shares, beside the store.
+#[derive(Clone, Default)]
+pub(crate) struct Common {
+    /// Databases by URL.
+    pub(crate) databases: Arc<HashMap<String, Arc<InMemory>>>,
+    /// Generations published and buckets dropped.
+    pub(crate) archived: Arc<AtomicUsize>,
+    pub(crate) dropped: Arc<AtomicUsize>,
+}
 
 /// What serves, once the catalog could be read.
 #[derive(Clone)]
@@ -45,10 +64,10 @@ struct Serving {
 /// What a node does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Both tiers.
+    /// Both tiers, and control by heat.
     Serve,
-    /// Compaction.
-    Compact,
+    /// Compaction and archiving.
+    Keep,
 }
 
 /// A process, or the place of one that ended.
@@ -59,23 +78,24 @@ pub(crate) struct Node {
     runtime: Option<Runtime>,
     serving: Arc<Mutex<Option<Serving>>>,
     inbox: Inbox,
+    common: Common,
     /// How far its runtime's time lags behind what passed.
     lag: Duration,
 }
 
 impl Node {
-    pub(crate) fn new(role: Role, line: Arc<Line>, clock: NodeClock, inbox: Inbox) -> Node {
-        Node { role, line, clock: Arc::new(clock), runtime: None, serving: Arc::default(), inbox, lag: Duration::ZERO }
+    pub(crate) fn new(role: Role, line: Arc<Line>, clock: NodeClock, inbox: Inbox, common: Common) -> Node {
+        Node { role, line, clock: Arc::new(clock), runtime: None, serving: Arc::default(), inbox, common, lag: Duration::ZERO }
     }
 
     /// Starts a process.
     pub(crate) fn start(&mut self, chance: &mut Chance) {
-        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime without I/O");
-        let (store, clock): (Arc<dyn Store>, _) = (self.line.clone(), self.clock.clone());
+        let runtime = runtime();
+        let (store, clock, common): (Arc<dyn Store>, _, _) = (self.line.clone(), self.clock.clone(), self.common.clone());
         self.serving = Arc::default();
         match self.role {
-            Role::Serve => drop(runtime.spawn(serve(store, clock, chance.fork(), self.serving.clone()))),
-            Role::Compact => drop(runtime.spawn(compact(store, clock, chance.fork()))),
+            Role::Serve => drop(runtime.spawn(serve(store, clock, chance.fork(), common, self.serving.clone()))),
+            Role::Keep => drop(runtime.spawn(keep(store, clock, chance.fork(), common))),
         }
         self.runtime = Some(runtime);
         self.lag = Duration::ZERO;
@@ -146,6 +166,11 @@ impl Drop for Node {
     }
 }
 
+/// A runtime whose time stands still but for what it waits for.
+pub(crate) fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime without I/O")
+}
+
 async fn open(store: &Arc<dyn Store>, clock: &Arc<NodeClock>, chance: &mut Chance) -> Arc<Catalog> {
     loop {
         match Catalog::open_seeded(store.clone(), clock.clone(), Shared::default(), chance.bits()).await {
@@ -155,30 +180,48 @@ async fn open(store: &Arc<dyn Store>, clock: &Arc<NodeClock>, chance: &mut Chanc
     }
 }
 
-async fn serve(store: Arc<dyn Store>, clock: Arc<NodeClock>, mut chance: Chance, serving: Arc<Mutex<Option<Serving>>>) {
+async fn serve(store: Arc<dyn Store>, clock: Arc<NodeClock>, mut chance: Chance, common: Common, serving: Arc<Mutex<Option<Serving>>>) {
     let catalog = open(&store, &clock, &mut chance).await;
-    let registry = Registry::new();
-    let ingest = Ingest::new(store.clone(), catalog.clone(), clock.clone(), IngestSettings::default(), &registry);
-    let query = Query::new(store, catalog.clone(), clock, QuerySettings::default(), &registry).expect("metrics are registered once");
+    let (registry, tracker, id) = (Registry::new(), Arc::<Tracker>::default(), chance.bits());
+    let tables = tables(&common, &registry);
+    let ingest = Ingest::new(store.clone(), catalog.clone(), clock.clone(), tracker.clone(), IngestSettings::default(), &registry);
+    let query = Query::with_tables(store.clone(), catalog.clone(), tables, clock.clone(), QuerySettings::default(), &registry)
+        .expect("metrics are registered once");
+    let reporter = Reporter::new(tracker, store.clone(), catalog.clone(), clock.clone(), id);
+    let options = ControlOptions { dry_run: false, cool_down: COOL_DOWN };
+    let controller = Controller::new(store, catalog.clone(), clock, id, options, &registry).expect("metrics are registered once");
     let router = braid_ingest::router(ingest).merge(braid_query::router(query));
     *serving.lock().expect("no holder panics") = Some(Serving { catalog: catalog.clone(), router });
-    catalog.keep_fresh(REFRESH).await;
+    futures::join!(catalog.keep_fresh(REFRESH), heat::run(reporter, Some(controller)));
+}
+
+fn tables(common: &Common, registry: &Registry) -> Arc<Tables> {
+    let databases = Databases::new();
+    common.databases.iter().for_each(|(url, files)| databases.provide(url, files.clone()));
+    Tables::new(databases, registry).expect("metrics are registered once")
 }
 
 /// Rounds in one task: its work on other threads then never runs beside anything else, and the order
 /// of events stays that of the seed.
-async fn compact(store: Arc<dyn Store>, clock: Arc<NodeClock>, mut chance: Chance) {
+async fn keep(store: Arc<dyn Store>, clock: Arc<NodeClock>, mut chance: Chance, common: Common) {
     let catalog = open(&store, &clock, &mut chance).await;
+    let registry = Registry::new();
     let group = GroupLimits { small_least: 2, ..CompactionOptions::default().group };
     let options = CompactionOptions { least: 2, group, bytes_per_second: u64::MAX, quiet: Duration::ZERO, ..CompactionOptions::default() };
-    let layouts = catalog.clone();
-    let layouts: FindLayout = Arc::new(move |partition| layouts.view().layout_of(partition).cloned());
+    let layouts = compaction::layouts(catalog.clone());
     let nonces = Mutex::new(chance.fork());
-    let compactor = Compactor::new(store, layouts, clock, options, &Registry::new()).expect("metrics are registered once");
+    let compactor = Compactor::new(store.clone(), layouts, clock.clone(), options, &registry).expect("metrics are registered once");
     let mut compactor = compactor.with_nonces(Arc::new(move || nonces.lock().expect("no holder panics").bits()));
+    let options = ArchiveOptions { bytes_per_second: u64::MAX, ..ArchiveOptions::default() };
+    let archiver = Archiver::new(store, catalog.clone(), tables(&common, &registry), clock, options, &registry);
+    let mut archiver = archiver.expect("metrics are registered once");
     loop {
-        tokio::time::sleep(COMPACTION_PAUSE).await;
+        tokio::time::sleep(KEEPING_PAUSE).await;
         let _ = catalog.refresh().await;
         let _ = compactor.round().await;
+        if let Ok(Ok(round)) = tokio::time::timeout(ROUND_MAX, archiver.round()).await {
+            common.archived.fetch_add(round.published as usize, Ordering::Relaxed);
+            common.dropped.fetch_add(round.dropped as usize, Ordering::Relaxed);
+        }
     }
 }

@@ -57,6 +57,14 @@ pub(crate) struct Read {
     pub(crate) asked: u64,
 }
 
+/// What an answer says of itself: where it begins and ends, and whether it shows every write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answered {
+    pub(crate) from: i64,
+    pub(crate) to: i64,
+    pub(crate) strong: bool,
+}
+
 /// A row of an answer.
 type Row = ((i64, String), BTreeMap<String, usize>);
 
@@ -65,6 +73,8 @@ type Row = ((i64, String), BTreeMap<String, usize>);
 pub(crate) struct Oracle {
     /// Counts what the clients see, one after another.
     pub(crate) now: u64,
+    /// What lies before may be dropped.
+    pub(crate) dropped_max: i64,
     writes: Vec<Write>,
     by_event: BTreeMap<Identity, Vec<usize>>,
 }
@@ -101,10 +111,14 @@ impl Oracle {
         self.writes.iter().filter(|write| write.fate == fate).count()
     }
 
-    /// Checks an answer that says it is whole: rows as they came, and where it ended.
-    pub(crate) fn check(&self, read: &Read, rows: &[Value], to: i64) -> Result<(), String> {
+    /// Checks an answer that says it is as whole as it can be: rows as they came, and what it says of itself.
+    pub(crate) fn check(&self, read: &Read, rows: &[Value], answered: Answered) -> Result<(), String> {
+        let Answered { from, to, .. } = answered;
+        if from > read.from.unwrap_or(i64::MIN).max(self.dropped_max) {
+            return Err(format!("the answer begins at {from}, and nothing from {} on may be dropped", self.dropped_max));
+        }
         let rows = rows.iter().map(parsed).collect::<Result<Vec<Row>, String>>()?;
-        let inside = |ts: i64| read.from.is_none_or(|from| ts >= from) && read.to.is_none_or(|end| ts < end);
+        let inside = |ts: i64| ts >= from && read.from.is_none_or(|from| ts >= from) && read.to.is_none_or(|end| ts < end);
         in_order(read, &rows)?;
         if let Some(((ts, id), _)) = rows.iter().find(|((ts, _), _)| !inside(*ts) || *ts >= to) {
             return Err(format!("{id} at {ts} lies outside of the range asked for or answered"));
@@ -115,7 +129,7 @@ impl Oracle {
             if !inside(*ts) || read.leaves_out(id) {
                 continue;
             }
-            self.event_is_whole(read, event, numbers, rows.get(&(*ts, id.clone())), to)?;
+            self.event_is_whole(read, event, numbers, rows.get(&(*ts, id.clone())), answered)?;
         }
         let asked_for = |ts: i64, id: &String| !read.leaves_out(id) && self.by_event.contains_key(&(read.key, ts, id.clone()));
         let unknown = rows.keys().find(|(ts, id)| !asked_for(*ts, id));
@@ -128,9 +142,10 @@ impl Oracle {
         event: &Identity,
         numbers: &[usize],
         row: Option<&BTreeMap<String, usize>>,
-        to: i64,
+        Answered { to, strong, .. }: Answered,
     ) -> Result<(), String> {
-        let owed = || numbers.iter().map(|number| (number, &self.writes[*number])).filter(|(_, write)| write.is_owed(read.asked));
+        let all = || numbers.iter().map(|number| (number, &self.writes[*number]));
+        let owed = || all().filter(|(_, write)| strong && write.is_owed(read.asked));
         let Some(row) = row else {
             return match owed().next() {
                 None => Ok(()),
@@ -145,19 +160,19 @@ impl Oracle {
                 return Err(format!("{event:?} lacks field {field}, acknowledged as write {number}"));
             }
         }
-        row.iter().try_for_each(|(field, number)| self.value_may_be(read, event, field, *number))
+        row.iter().try_for_each(|(field, number)| self.value_may_be(read, event, field, *number, strong))
     }
 
     /// A value is of a write of this event that was not refused, and that no later one of the same
     /// node, acknowledged before the read, must have covered.
-    fn value_may_be(&self, read: &Read, event: &Identity, field: &str, number: usize) -> Result<(), String> {
+    fn value_may_be(&self, read: &Read, event: &Identity, field: &str, number: usize, strong: bool) -> Result<(), String> {
         let found = self.writes.get(number).filter(|write| write.event == *event && write.fields.contains(&field));
         let Some(write) = found else { return Err(format!("{event:?} has {field}={number}, which nobody sent")) };
         if write.fate == Fate::Refused {
             return Err(format!("{event:?} has {field}={number}, a write that was refused"));
         }
         let covers = |other: &Write| {
-            other.node == write.node && other.sent > write.ended && other.is_owed(read.asked) && other.fields.contains(&field)
+            strong && other.node == write.node && other.sent > write.ended && other.is_owed(read.asked) && other.fields.contains(&field)
         };
         match self.by_event[event].iter().find(|other| covers(&self.writes[**other])) {
             Some(other) => Err(format!("{event:?} has {field}={number}, but the same node acknowledged write {other} later")),

@@ -2,13 +2,15 @@
 //! whose clock jumps and what clients send. One thread, no real time: the same seed is the same run.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
-use braid_shared::catalog::{Catalog, NewNamespace, Shared};
+use braid_shared::catalog::{Catalog, ListedLayout, NewNamespace, Policy, Shared};
 use braid_shared::clock::Clock;
-use braid_shared::model::{Namespace, Span};
+use braid_shared::cold::{Database, Group};
+use braid_shared::model::{Namespace, Span, Timestamp};
 use braid_shared::store::{FaultStore, MemoryStore};
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -18,12 +20,24 @@ use crate::chance::Chance;
 use crate::clients::{self, Edges, KEYS, Purpose};
 use crate::clock::{NodeClock, START};
 use crate::line::{Call, Lie, Line, Weather};
-use crate::node::{Inbox, Node, Role};
-use crate::oracle::{Fate, Oracle, Read};
+use crate::node::{self, Common, Inbox, Node, Role};
+use crate::oracle::{Answered, Fate, Oracle, Read};
 use crate::trace::Trace;
 
-/// Nodes that serve; one more compacts.
+/// Nodes that serve.
 const NODES: usize = 3;
+/// Nodes that compact and archive.
+const KEEPERS: usize = 2;
+/// How far the clock of such a node is off at most: what it drops is gone.
+const KEEPER_OFF_MAX_MS: i64 = 8_000;
+/// Age at which buckets are archived, where they are.
+const ARCHIVE_AFTER: i64 = 2 * Span::SECOND.nanos();
+/// Age at which events are dropped, where they are.
+const RETENTION: i64 = 1_800 * Span::SECOND.nanos();
+/// How long what is replaced still stands, where that matters.
+const GRACE: i64 = 8 * Span::SECOND.nanos();
+/// Most shards that the controller gives a key, and events per second that one should take.
+const HEAT: (u32, u32) = (16, 5);
 /// What passes between two looks of the scheduler.
 const TICK: Duration = Duration::from_millis(20);
 /// Pages that hold all there is.
@@ -39,9 +53,52 @@ const PATIENCE: Duration = Duration::from_secs(12);
 /// Longest that a call may take when nothing fails any more.
 const PROMPT: Duration = Duration::from_secs(60);
 
+/// What the namespace is set to.
+#[derive(Clone, Copy, Debug)]
+struct Terms {
+    heat: bool,
+    archived: bool,
+    dropped: bool,
+    eventual: bool,
+}
+
+impl Terms {
+    fn of(chance: &mut Chance) -> Terms {
+        Terms {
+            heat: chance.happens(500_000),
+            archived: chance.happens(500_000),
+            dropped: chance.happens(250_000),
+            eventual: chance.happens(100_000),
+        }
+    }
+
+    fn policy(self) -> Policy {
+        Policy {
+            max_shards: self.heat.then_some(HEAT.0),
+            target_events: self.heat.then_some(HEAT.1),
+            archive_after: self.archived.then(|| span(ARCHIVE_AFTER)),
+            retention: self.dropped.then(|| span(RETENTION)),
+            eventual_reads: self.eventual,
+            ..Policy::default()
+        }
+    }
+
+    fn shared(self) -> Shared {
+        if !self.archived && !self.dropped {
+            return Shared::default();
+        }
+        Shared { grace: span(GRACE), read_deadline: span(GRACE / 2), write_deadline: span(GRACE / 2), ..Shared::default() }
+    }
+}
+
+fn span(nanos: i64) -> Span {
+    Span::from_nanos(nanos).expect("positive")
+}
+
 /// How often things happen, in a million ticks of each node, or of the whole run.
 #[derive(Clone, Copy, Debug)]
 struct Climate {
+    terms: Terms,
     crash: u64,
     stand_still: u64,
     jump: u64,
@@ -53,16 +110,20 @@ struct Climate {
 
 impl Climate {
     fn of(chance: &mut Chance, lie: Option<Lie>, page_bytes: usize) -> Climate {
+        let terms = Terms::of(chance);
         Climate {
+            terms,
             crash: *chance.pick(&[0, 1_000, 6_000]),
             stand_still: *chance.pick(&[0, 2_000, 10_000]),
             jump: *chance.pick(&[0, 2_000, 10_000]),
             cut: *chance.pick(&[0, 1_000, 5_000]),
             calls: *chance.pick(&[100_000, 300_000]),
-            changes: *chance.pick(&[5_000, 20_000, 50_000]),
+            // What people set is never gone below: where they do it often, the controller does nothing.
+            changes: *chance.pick(if terms.heat { &[0, 1_000, 5_000] } else { &[5_000, 20_000, 50_000] }),
             weather: Weather {
                 faults: *chance.pick(&[0, 5_000, 30_000, 100_000]),
                 delay_ms: *chance.pick(&[0, 4, 40, 400]),
+                unseen: 300_000,
                 one_page: page_bytes == PAGE_BYTES,
                 lie,
             },
@@ -100,6 +161,12 @@ pub(crate) struct Happened {
     pub(crate) reads_refused: usize,
     pub(crate) published: usize,
     pub(crate) withdrawn: usize,
+    /// Layouts that the controllers published.
+    pub(crate) automatic: usize,
+    /// Generations of buckets that were published.
+    pub(crate) archived: usize,
+    /// Buckets that were dropped.
+    pub(crate) dropped: usize,
     pub(crate) crashes: usize,
     pub(crate) late: usize,
 }
@@ -122,6 +189,7 @@ struct Run {
     still: Vec<Duration>,
     ghosts: Vec<(Duration, Call)>,
     inbox: Inbox,
+    common: Common,
     open: Vec<Open>,
     calls: usize,
     oracle: Oracle,
@@ -142,6 +210,8 @@ pub(crate) fn run(seed: u64, lie: Option<Lie>) -> Result<(Happened, Trace), Fail
                 refused: run.oracle.count(Fate::Refused),
                 published: run.changes.published.len(),
                 withdrawn: run.changes.withdrawn.len(),
+                archived: run.common.archived.load(Ordering::Relaxed),
+                dropped: run.common.dropped.load(Ordering::Relaxed),
                 ..run.happened
             };
             Ok((happened, run.trace))
@@ -155,14 +225,18 @@ fn namespace() -> Namespace {
 }
 
 /// Makes the namespace, before anything can go wrong.
-fn found(store: &Arc<FaultStore>, chance: &mut Chance) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime without I/O");
-    runtime.block_on(async {
+fn found(store: &Arc<FaultStore>, terms: Terms, chance: &mut Chance) {
+    node::runtime().block_on(async {
         let clock = Arc::new(NodeClock::new(Duration::ZERO, 0));
-        let catalog = Catalog::open_seeded(store.clone(), clock, Shared::default(), chance.bits()).await.expect("a store that works");
+        let catalog = Catalog::open_seeded(store.clone(), clock, terms.shared(), chance.bits()).await.expect("a store that works");
         let bucket = Span::from_nanos(*chance.pick(&[10, 3_600]) * Span::SECOND.nanos()).expect("positive");
-        let new = NewNamespace { shards: *chance.pick(&[1, 4]), bucket, ..NewNamespace::default() };
+        let new = NewNamespace { shards: *chance.pick(&[1, 4]), bucket, policy: terms.policy(), ..NewNamespace::default() };
         catalog.create_namespace(&namespace(), new).await.expect("a store that works");
+        if terms.archived {
+            let database = |name: &str, tables| Database { name: name.into(), url: format!("s3://{name}"), tables };
+            let group = Group { tables: 3, databases: vec![database("a", 2), database("b", 1)] };
+            catalog.add_group(&namespace(), None, group).await.expect("a store that works");
+        }
     });
 }
 
@@ -172,14 +246,15 @@ impl Run {
         let page_bytes = *chance.pick(&[1, 2_000, PAGE_BYTES]);
         let climate = Climate::of(&mut chance, lie, page_bytes);
         let store = FaultStore::new(Arc::new(MemoryStore::with_page_bytes(page_bytes)));
-        found(&store, &mut chance);
-        let inbox = Inbox::default();
-        let roles = std::iter::repeat_n(Role::Serve, NODES).chain([Role::Compact]);
+        found(&store, climate.terms, &mut chance);
+        let databases = ["s3://a", "s3://b"].map(|url| (url.to_owned(), Arc::default()));
+        let (inbox, common) = (Inbox::default(), Common { databases: Arc::new(databases.into()), ..Common::default() });
+        let roles = std::iter::repeat_n(Role::Serve, NODES).chain(std::iter::repeat_n(Role::Keep, KEEPERS));
         let mut nodes: Vec<_> = roles
             .map(|role| {
                 let off = chance.between(-2_000, 2_000) * 1_000_000;
                 let line = Line::new(store.clone(), chance.fork(), climate.weather);
-                Node::new(role, line, NodeClock::new(Duration::ZERO, off), inbox.clone())
+                Node::new(role, line, NodeClock::new(Duration::ZERO, off), inbox.clone(), common.clone())
             })
             .collect();
         nodes.iter_mut().for_each(|node| node.start(&mut chance));
@@ -194,6 +269,7 @@ impl Run {
             nodes,
             ghosts: Vec::new(),
             inbox,
+            common,
             open: Vec::new(),
             calls: 0,
             oracle: Oracle::default(),
@@ -226,6 +302,10 @@ impl Run {
     /// Lets every node run for a tick, in any order, and answers arrive.
     fn tick(&mut self, tick: Duration) -> Result<(), String> {
         self.passed += tick;
+        self.oracle.dropped_max = match self.climate.terms.dropped {
+            true => START + self.passed.as_nanos() as i64 + KEEPER_OFF_MAX_MS * 1_000_000 - RETENTION,
+            false => i64::MIN,
+        };
         let mut order: Vec<usize> = (0..self.nodes.len()).collect();
         self.chance.shuffle(&mut order);
         for at in order {
@@ -274,7 +354,7 @@ impl Run {
                 self.nodes[at].forget_lag();
             }
             if self.chance.happens(climate.jump) {
-                let most = *self.chance.pick(&[500, 8_000, 30_000, 3_600_000]);
+                let most = *self.chance.pick(if at < NODES { &[500, 8_000, 30_000, 3_600_000][..] } else { &[500, KEEPER_OFF_MAX_MS] });
                 let off = self.chance.between(-most, most) * 1_000_000;
                 self.nodes[at].clock.set_off(off);
                 self.note(format!("clock {at} is off by {} ms", off / 1_000_000));
@@ -306,6 +386,10 @@ impl Run {
             self.nodes[at].line.cut(false, false);
             self.nodes[at].clock.set_off(0);
             self.still[at] = Duration::ZERO;
+            if at >= NODES {
+                // It may wait for an answer that never comes: the stores of production have deadlines.
+                self.nodes[at].crash();
+            }
             if !self.nodes[at].is_up() {
                 self.nodes[at].start(&mut self.chance);
             }
@@ -314,8 +398,12 @@ impl Run {
 
     fn edges(&self, at: usize) -> Edges {
         let now = self.nodes[at].clock.now().nanos();
-        let horizon = self.nodes[at].catalog().map_or(now, |catalog| catalog.view().horizon.nanos());
-        Edges { now, horizon, starts: self.changes.starts.clone() }
+        let view = self.nodes[at].catalog().map(|catalog| catalog.view());
+        let mut starts = self.changes.starts.clone();
+        if let Some(namespace) = view.as_ref().and_then(|view| view.namespace(&namespace())) {
+            starts.extend(namespace.epochs_published("hot").map(|(from, ..)| from.nanos()));
+        }
+        Edges { now, horizon: view.map_or(now, |view| view.horizon.nanos()), starts }
     }
 
     /// Clients send what they like.
@@ -399,7 +487,10 @@ impl Run {
             Purpose::Write(numbers) => self.written(numbers, status, body).ok_or_else(unexpected),
             Purpose::Read(read) => match status {
                 200 => self.was_read(read, body),
-                404 if read.id.is_some() => self.oracle.check(read, &[], i64::MAX),
+                404 if read.id.is_some() => {
+                    let strong = !self.climate.terms.eventual;
+                    self.oracle.check(read, &[], Answered { from: self.oracle.dropped_max, to: i64::MAX, strong })
+                }
                 503 => {
                     self.happened.reads_refused += 1;
                     Ok(())
@@ -410,7 +501,7 @@ impl Run {
                 if status == 201 {
                     let layout: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
                     self.changes.published.push((*key, layout["version"].as_u64().ok_or_else(unexpected)?));
-                    let from = layout["from"].as_str().and_then(|text| braid_shared::model::Timestamp::parse_rfc3339(text).ok());
+                    let from = layout["from"].as_str().and_then(|text| Timestamp::parse_rfc3339(text).ok());
                     self.changes.starts.push(from.ok_or_else(unexpected)?.nanos());
                 }
                 if [201, 409, 503].contains(&status) { Ok(()) } else { Err(unexpected()) }
@@ -437,6 +528,8 @@ impl Run {
         let fate = match status {
             200 | 422 if answer["stored"].as_u64()? as usize + refused.len() == numbers.len() => Fate::Acknowledged,
             503 => Fate::Unknown,
+            // Dropped while it was written; which rows, the answer does not say.
+            422 if answer["failed"].as_u64() > Some(0) => Fate::Unknown,
             _ => return None,
         };
         for (index, number) in numbers.iter().enumerate() {
@@ -446,12 +539,15 @@ impl Run {
     }
 
     fn was_read(&mut self, read: &Read, body: &[u8]) -> Result<(), String> {
-        let Some((rows, to)) = rows(read, body)? else {
+        let Some((rows, answered)) = rows(read, body)? else {
             self.happened.reads_refused += 1;
             return Ok(());
         };
+        if answered.strong == self.climate.terms.eventual {
+            return Err("an answer of eventual reads says that it is complete, or another that it is not".into());
+        }
         self.happened.reads += 1;
-        self.oracle.check(read, &rows, to)
+        self.oracle.check(read, &rows, answered)
     }
 
     /// Sends a call when all is well, and waits for its answer.
@@ -520,9 +616,11 @@ impl Run {
     fn whole(&mut self, at: usize, read: &Read, lines: bool) -> Result<(Vec<Value>, i64), String> {
         let (status, body) = self.ask(at, clients::get(&clients::path(read, lines, 10_000), lines))?;
         let answer = if status == 200 { rows(read, &body)? } else { None };
-        let (rows, to) = answer.ok_or_else(|| format!("a read fails though all is well: {status} {}", String::from_utf8_lossy(&body)))?;
-        self.oracle.check(read, &rows, to)?;
-        Ok((rows, to))
+        let (rows, answered) =
+            answer.ok_or_else(|| format!("a read fails though all is well: {status} {}", String::from_utf8_lossy(&body)))?;
+        // Nothing is unseen any more.
+        self.oracle.check(read, &rows, Answered { strong: true, ..answered })?;
+        Ok((rows, answered.to))
     }
 
     fn paged(&mut self, at: usize, read: &Read) -> Result<Vec<Value>, String> {
@@ -540,8 +638,7 @@ impl Run {
     }
 
     fn counted(&mut self, at: usize, key: &str, to: i64) -> Result<u64, String> {
-        let (from, to) = (START - 10 * Span::DAY.nanos(), braid_shared::model::Timestamp::from_nanos(to));
-        let from = braid_shared::model::Timestamp::from_nanos(from);
+        let (from, to) = (Timestamp::from_nanos(START - 10 * Span::DAY.nanos()), Timestamp::from_nanos(to));
         let (status, body) = self.ask(at, clients::get(&format!("/v1/n/aggregate?key={key}&from={from}&to={to}&fn=count"), false))?;
         let answer: Value = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
         answer["rows"][0]["count"]
@@ -550,12 +647,22 @@ impl Run {
             .ok_or_else(|| format!("an aggregate fails though all is well: {answer}"))
     }
 
-    /// Changes that were acknowledged stand on every node.
+    /// Changes that were acknowledged stand on every node, and there is one history.
     fn changes_stand(&mut self) -> Result<(), String> {
+        let found = Catalog::open_seeded(self.store.clone(), self.nodes[0].clock.clone(), Shared::default(), 0);
+        let view = node::runtime().block_on(found).map_err(|error| error.to_string())?.view();
+        let truth = view.namespace(&namespace()).ok_or("the namespace is gone")?.clone();
         for at in 0..NODES {
             let Some(catalog) = self.nodes[at].catalog() else { return Err(format!("node {at} does not serve")) };
             let view = catalog.view();
             let timelines = view.namespace(&namespace()).ok_or("the namespace is gone")?;
+            for key in [None].into_iter().chain(KEYS.map(Some)) {
+                let (known, all) = (timelines.listed(key), truth.listed(key));
+                let same = |(a, b): (&ListedLayout, &ListedLayout)| (&a.layout, a.from) == (&b.layout, b.from);
+                if known.len() > all.len() || !known.iter().zip(&all).all(same) {
+                    return Err(format!("node {at} knows another history of {key:?}: {known:?}, and it is {all:?}"));
+                }
+            }
             for (key, version) in &self.changes.published {
                 let listed = timelines.listed(*key).into_iter().find(|listed| listed.layout.version.revision == *version);
                 let listed = listed.ok_or_else(|| format!("layout {version} of {key:?} is gone from node {at}"))?;
@@ -567,18 +674,23 @@ impl Run {
                 }
             }
         }
+        let own = KEYS.map(|key| truth.listed(Some(key))).concat();
+        self.happened.automatic = own.iter().filter(|listed| listed.published.as_ref().is_some_and(|by| by.automatic)).count();
         Ok(())
     }
 }
 
 /// The rows of an answer that is whole, and where it ended; nothing where it is a stream that was cut.
-fn rows(read: &Read, body: &[u8]) -> Result<Option<(Vec<Value>, i64)>, String> {
+fn rows(read: &Read, body: &[u8]) -> Result<Option<(Vec<Value>, Answered)>, String> {
     let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
     let parse = |line: &str| serde_json::from_str::<Value>(line).map_err(|error| format!("{error}: {line}"));
     if read.id.is_some() {
         let answer = parse(text)?;
         // A point read answers for its instant.
-        return Ok(whole(&answer)?.map(|_| (vec![answer["event"].clone()], i64::MAX)));
+        let answered = Answered { to: i64::MAX, ..whole(&answer)? };
+        // Where not all writes are shown, there may be none of the event.
+        let unseen = answer["event"].is_null() && !answered.strong;
+        return Ok(Some((if unseen { Vec::new() } else { vec![answer["event"].clone()] }, answered)));
     }
     if text.starts_with("{\"events\":[") {
         let answer = parse(text)?;
@@ -586,20 +698,23 @@ fn rows(read: &Read, body: &[u8]) -> Result<Option<(Vec<Value>, i64)>, String> {
             return Err("a page that holds all goes on".into());
         }
         let rows = answer["events"].as_array().cloned().unwrap_or_default();
-        return Ok(whole(&answer)?.map(|to| (rows, to)));
+        return Ok(Some((rows, whole(&answer)?)));
     }
     let mut lines = text.lines().map(parse).collect::<Result<Vec<_>, _>>()?;
     match lines.pop() {
-        Some(last) if last.get("end").is_some() => Ok(whole(&last["end"])?.map(|to| (lines, to))),
+        Some(last) if last.get("end").is_some() => Ok(Some((lines, whole(&last["end"])?))),
         _ => Ok(None),
     }
 }
 
-/// Where an answer ended that says it is complete.
-fn whole(answer: &Value) -> Result<Option<i64>, String> {
-    let to = answer["to"].as_str().and_then(|text| braid_shared::model::Timestamp::parse_rfc3339(text).ok());
-    match (answer["complete"].as_bool(), to) {
-        (Some(true), Some(to)) => Ok(Some(to.nanos())),
-        _ => Err(format!("an answer that does not say that it is complete: {answer}")),
-    }
+/// What an answer says of itself: that it is complete, or why it may not be.
+fn whole(answer: &Value) -> Result<Answered, String> {
+    let time = |name: &str| answer[name].as_str().and_then(|text| Timestamp::parse_rfc3339(text).ok()).map(Timestamp::nanos);
+    let strong = match (answer["complete"].as_bool(), answer["consistency"].as_str()) {
+        (Some(true), None) => true,
+        (Some(false), Some("eventual")) if answer["missing"].is_null() => false,
+        _ => return Err(format!("an answer that does not say that it is complete: {answer}")),
+    };
+    let to = time("to").ok_or_else(|| format!("an answer that does not say where it ends: {answer}"))?;
+    Ok(Answered { from: time("from").unwrap_or(i64::MIN), to, strong })
 }

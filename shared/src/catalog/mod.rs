@@ -189,6 +189,11 @@ impl Catalog {
         self.stamps.next(self.clock.now(), ceiling).map_err(|e| CatalogError::Stale(e.to_string()))
     }
 
+    /// Random bits: of the seed that it was opened with, if it was.
+    pub fn bits(&self) -> u64 {
+        self.dice.bits()
+    }
+
     /// Adds this catalog's metrics to a registry.
     pub fn register(self: &Arc<Self>, registry: &prometheus::Registry) -> Result<(), prometheus::Error> {
         registry.register(Box::new(metrics::Distances::new(Arc::downgrade(self))?))?;

@@ -11,8 +11,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::rules::{Entry, Nonce, Overtaken, Published, marked, opened, published, swept};
-use crate::catalog::CatalogError;
 use crate::catalog::documents::{Documents, encode};
+use crate::catalog::{Catalog, CatalogError};
 use crate::layout::{Layout, LayoutVersion};
 use crate::model::{Namespace, Timestamp};
 use crate::stamp::Stamp;
@@ -59,6 +59,8 @@ type ListedBlock = (u32, i64, i64, u64, u64);
 #[derive(Clone)]
 pub struct Manifest {
     documents: Documents,
+    /// Gives the random bits of waits.
+    bits: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
 impl PageId {
@@ -78,7 +80,13 @@ impl PageId {
 impl Manifest {
     /// The manifest in a store.
     pub fn new(store: Arc<dyn Store>) -> Manifest {
-        Manifest { documents: Documents::new(store) }
+        Manifest { documents: Documents::new(store), bits: Arc::new(rand::random::<u64>) }
+    }
+
+    /// The manifest in a store, with the random bits of the store's catalog.
+    pub fn beside(catalog: &Arc<Catalog>, store: Arc<dyn Store>) -> Manifest {
+        let catalog = catalog.clone();
+        Manifest { bits: Arc::new(move || catalog.bits()), ..Manifest::new(store) }
     }
 
     /// A page, read linearizably; empty where nothing of it was ever archived.
@@ -108,7 +116,7 @@ impl Manifest {
                 Err(error) if error.kind == StoreErrorKind::Unknown => {}
                 Err(error) => return Err(error.into()),
             }
-            back_off(tried).await;
+            self.back_off(tried).await;
         }
         Err(CatalogError::Stale(format!("page {} of the manifest could not be swapped in {TRIES} tries", id.name())))
     }
@@ -201,6 +209,11 @@ impl Manifest {
         Ok(blocks)
     }
 
+    async fn back_off(&self, tried: u32) {
+        let most = (BACK_OFF_FIRST << tried.min(10)).min(BACK_OFF_MAX);
+        tokio::time::sleep(Duration::from_millis((self.bits)() % (most + 1))).await;
+    }
+
     /// Deletes the lists of generations whose blocks are deleted.
     pub async fn discard_lists(&self, published: impl IntoIterator<Item = &Published>) {
         let names = published.into_iter().flat_map(|published| (0..published.lists).map(|number| list_name(published.nonce, number)));
@@ -219,11 +232,6 @@ fn list(suffix: u32, at: &BlockAddress) -> ListedBlock {
 fn unlist((suffix, min, max, time, node): ListedBlock) -> (u32, BlockAddress) {
     let (min_ts, max_ts) = (Timestamp::from_nanos(min), Timestamp::from_nanos(max));
     (suffix, BlockAddress { min_ts, max_ts, id: Stamp { time, node } })
-}
-
-async fn back_off(tried: u32) {
-    let most = (BACK_OFF_FIRST << tried.min(10)).min(BACK_OFF_MAX);
-    tokio::time::sleep(Duration::from_millis(rand::random_range(0..=most))).await;
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use prometheus::{IntCounter, Registry};
+use tokio::task::JoinError;
 
 use super::database::{DatabaseError, DatabaseErrorKind, Databases};
 use super::group::{Database, Groups};
@@ -23,6 +24,8 @@ use crate::model::{Namespace, TimeRange, Timestamp};
 use crate::partition::Partition;
 use crate::store::overlaps;
 
+/// Bytes of a file up to which it is decoded where it was read, not on a thread of its own.
+const AT_ONCE_BYTES_MAX: u64 = 16 * 1024;
 /// Bytes of blocks that are kept, and of files.
 const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// What is larger than this part of that is not kept.
@@ -154,7 +157,7 @@ impl Tables {
             let (blocks, whole) = decode(&of, &reader, expected, &wanted)?;
             Ok::<_, Unsound>((reader, blocks, whole))
         };
-        let read = tokio::task::spawn_blocking(reading).await;
+        let read = work_on(file.bytes, reading).await;
         let (reader, blocks, whole) = read.map_err(|error| altered(error.to_string()))?.map_err(|error| altered(error.to_string()))?;
         if whole {
             self.blocks.lock().expect("no holder panics").keep(&file.path, blocks.clone(), bytes_of(&blocks));
@@ -176,7 +179,7 @@ impl Tables {
     pub async fn check(&self, database: &Database, bucket: &Bucket, file: &TableFile, digest: Option<Digest>) -> Result<(), DatabaseError> {
         let bytes = self.fetch(database, file).await?;
         let (about, expected, checksum) = (bucket.about(), file.rows, file.checksum);
-        let checking = tokio::task::spawn_blocking(move || digest_of(bytes, checksum, &about)).await;
+        let checking = work_on(file.bytes, move || digest_of(bytes, checksum, &about)).await;
         let altered = |why: String| DatabaseError::new(DatabaseErrorKind::Altered, database, &file.path, why);
         let found = checking.map_err(|error| altered(error.to_string()))?.map_err(|error| altered(error.to_string()))?;
         if found.rows != expected || digest.is_some_and(|digest| digest != found) {
@@ -184,6 +187,11 @@ impl Tables {
         }
         Ok(())
     }
+}
+
+/// Runs work on a file of so many bytes, here if they are few.
+async fn work_on<T: Send + 'static>(bytes: u64, work: impl FnOnce() -> T + Send + 'static) -> Result<T, JoinError> {
+    if bytes <= AT_ONCE_BYTES_MAX { Ok(work()) } else { tokio::task::spawn_blocking(work).await }
 }
 
 /// The database that holds a published generation.

@@ -178,6 +178,7 @@ impl Controller {
             };
             grown.keys.extend(namespace.keys_with_layouts().filter(|key| above(key)).map(|key| (ns.clone(), key.clone())));
         }
+        grown.keys.sort_unstable();
     }
 
     /// The keys to decide on: those that are written and those that were grown, hottest first.
@@ -185,7 +186,7 @@ impl Controller {
         let now = self.clock.now();
         let controlled = |ns: &Namespace| view.namespace(ns).is_some_and(|namespace| mode(namespace, now) != HeatMode::Off);
         let mut written: Vec<_> = loads.iter().filter(|(tracked, _)| controlled(&tracked.ns)).collect();
-        written.sort_by(|a, b| b.1.now.weight().total_cmp(&a.1.now.weight()));
+        written.sort_by(|a, b| b.1.now.weight().total_cmp(&a.1.now.weight()).then_with(|| a.0.cmp(b.0)));
         let written = written.into_iter().map(|(tracked, _)| (tracked.ns.clone(), tracked.key.clone()));
         let mut seen = HashSet::new();
         let all = written.chain(self.grown.keys.iter().filter(|(ns, _)| controlled(ns)).cloned());

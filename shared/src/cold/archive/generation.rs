@@ -90,6 +90,10 @@ impl Archiver {
         Ok(())
     }
 
+    fn nonce(&self) -> Nonce {
+        Nonce(u128::from(self.catalog.bits()) << 64 | u128::from(self.catalog.bits()))
+    }
+
     async fn archive_page(&mut self, id: &PageId, slots: &[Slot], groups: &Groups, round: &mut Round) -> Result<(), ArchiveError> {
         let page = self.manifest.read(id).await?;
         let mut nonces = BTreeMap::new();
@@ -97,7 +101,7 @@ impl Archiver {
             let start = slot.bucket.start;
             match self.work_on(id, &page, slot).await? {
                 Work::Nothing => {}
-                Work::Archive if self.can_archive(id, start, &page, groups).await => drop(nonces.insert(start, Nonce(rand::random()))),
+                Work::Archive if self.can_archive(id, start, &page, groups).await => drop(nonces.insert(start, self.nonce())),
                 Work::Archive => round.failed += 1,
                 Work::Sweep => self.await_sweep(id, slot, page.get(&start)),
             }

@@ -195,7 +195,7 @@ impl Archiver {
         registry: &Registry,
     ) -> Result<Archiver, prometheus::Error> {
         Ok(Archiver {
-            manifest: Manifest::new(store.clone()),
+            manifest: Manifest::beside(&catalog, store.clone()),
             store,
             catalog,
             tables,
