@@ -1,16 +1,21 @@
-//! The catalog with 100,000 keys that have layouts of their own: placing one event, and what they weigh.
+//! The catalog with 100,000 keys that have layouts of their own: placing one event, routing a request, refreshing, and
+//! what they weigh. `cargo bench --bench catalog`.
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use braid_ingest::decode::json::{JsonFormat, decode_json};
+use braid_ingest::route::route;
 use braid_shared::catalog::{Catalog, NewLayout, NewNamespace, Shared};
 use braid_shared::clock::{Clock, SystemClock};
-use braid_shared::model::{Namespace, Timestamp};
+use braid_shared::model::{Namespace, Precision, Timestamp};
 use braid_shared::store::{MemoryStore, Store};
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 const KEYS: u64 = 100_000;
+/// Events of a request.
+const EVENTS: u64 = 1_000;
 
 /// Resident memory of this process, bytes.
 fn resident() -> u64 {
@@ -41,9 +46,10 @@ fn place(c: &mut Criterion) {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let ns: Namespace = "bench".parse().expect("a name");
     let store = runtime.block_on(filled(&ns));
-    let before = resident();
+    let (before, began) = (resident(), Instant::now());
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let catalog = runtime.block_on(Catalog::open(store, clock, Shared::default())).expect("it opens");
+    println!("opened in {:.0} ms", began.elapsed().as_secs_f64() * 1e3);
     println!("memory: {} B a key with a layout of its own", resident().saturating_sub(before) / KEYS);
     let view = catalog.view();
     let now = Timestamp::from_nanos(catalog.view().horizon.nanos() + 1);
@@ -68,6 +74,24 @@ fn place(c: &mut Criterion) {
             black_box((layout.version, layout.bucket(now), layout.suffix(id, None)))
         })
     });
+    c.bench_function("refresh with nothing new", |b| b.iter(|| runtime.block_on(catalog.refresh()).expect("it is read").revision));
+    let mut group = c.benchmark_group("route a request of 1,000 events");
+    group.throughput(Throughput::Elements(EVENTS));
+    let timelines = view.namespace(&ns).expect("it is known");
+    for keys in [1, EVENTS] {
+        let body = body(keys, now);
+        let batch = decode_json(body.as_bytes(), JsonFormat::Lines, Precision::Nanos).expect("it is sound");
+        assert_eq!(batch.rows.len() as u64, EVENTS);
+        group.bench_function(format!("{keys} keys"), |b| b.iter(|| route(&ns, black_box(&batch), timelines)));
+    }
+}
+
+/// A request's body: events in turn of so many keys that have layouts.
+fn body(keys: u64, now: Timestamp) -> String {
+    let event = |n: u64| {
+        format!("{{\"key\":\"{}\",\"id\":\"{:016x}\",\"ts\":{},\"value\":{n}}}\n", key(n % keys * 97), (n + 1) * 0x9e37_79b9, now.nanos())
+    };
+    (0..EVENTS).map(event).collect()
 }
 
 criterion_group!(benches, place);

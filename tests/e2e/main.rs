@@ -16,6 +16,7 @@ mod dynamodb;
 mod export;
 mod flights;
 mod group_commit;
+mod heat;
 mod http;
 mod layout;
 mod ledger;
