@@ -7,6 +7,7 @@
 use std::process::Command;
 
 use crate::server::Server;
+use crate::tiers::Tiers;
 
 pub(crate) struct Cluster {
     flags: Vec<String>,
@@ -41,6 +42,10 @@ impl Cluster {
         let made = made.expect("the binary starts");
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         cluster
+    }
+
+    pub(crate) fn tiers(&self) -> Tiers {
+        Tiers::start(|name| self.start(&[name], &[]))
     }
 
     /// A node of Braid: `ingest`, `query`, or both where `tier` is nothing.

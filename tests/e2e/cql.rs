@@ -9,13 +9,14 @@ use crate::cluster::Cluster;
 use crate::flights::{self, flights};
 use crate::http::{Client, JSON, NDJSON};
 use crate::ledger::Ledger;
+use crate::load::clean;
 use crate::server::{End, Stop, until};
+use crate::tiers::Tiers;
 
 #[test]
 fn two_ingest_and_two_query_nodes_give_the_truth_of_the_flights() {
     let (Some(cluster), Some(flights)) = (Cluster::named(), flights()) else { return };
-    let ingest = [cluster.start(&["ingest"], &[]), cluster.start(&["ingest"], &[])];
-    let query = [cluster.start(&["query"], &[]), cluster.start(&["query"], &[])];
+    let Tiers { ingest, query, .. } = cluster.tiers();
     // A year of departures in buckets of a day: with those of an hour most blocks would hold one or two.
     query[0].client().put(&format!("/v1/namespaces/{}", flights::NS), &json!({"bucket": "1d"})).expect(201);
     flights::replay(&[ingest[0].client(), ingest[1].client()], flights);
@@ -36,8 +37,9 @@ fn a_tier_has_its_own_routes_and_no_others() {
 #[test]
 fn n_changes_under_two_writers_on_two_nodes_and_nothing_is_lost_or_doubled() {
     let Some(cluster) = Cluster::named() else { return };
-    let ingest = [cluster.start(&["ingest"], &[]), cluster.start(&["ingest"], &[])];
-    let query = [cluster.start(&["query"], &[]), cluster.start(&["query"], &[])];
+    let tiers = cluster.tiers();
+    let Tiers { ingest, query, .. } = &tiers;
+    let run = tiers.verified_run(&["--namespace", "verified", "--rate", "2k", "--duration", "40s", "--duplicates", "1%", "--reads", "5"]);
     let (ledger, stop) = (&Ledger::new("changing"), &AtomicBool::new(false));
     std::thread::scope(|scope| {
         let guard = Stop(stop);
@@ -45,26 +47,31 @@ fn n_changes_under_two_writers_on_two_nodes_and_nothing_is_lost_or_doubled() {
         ledger.wait_for_more(500);
         let readers = query.each_ref().map(|node| scope.spawn(move || ledger.read(node.client(), stop)));
         for shards in [10, 3] {
-            publish(query[0].client(), "changing", shards);
+            publish(query[0].client(), &["changing", "verified"], shards);
             ledger.wait_for_more(500);
         }
+        assert!(!run.is_finished(), "N changed under the run");
         drop(guard);
         writers.into_iter().for_each(|writer| writer.join().expect("the writer is content"));
         readers.into_iter().for_each(|reader| assert!(reader.join().expect("the reader is content") > 0));
     });
     query.iter().for_each(|node| ledger.check(node.client()));
+    clean(run.join().expect("it does not panic"));
 }
 
-/// Publishes a layout and waits until it holds.
-pub(crate) fn publish(client: &Client, ns: &str, shards: u32) {
+/// Publishes a layout in each of these namespaces and waits until all of them hold.
+pub(crate) fn publish(client: &Client, namespaces: &[&str], shards: u32) {
     let layout = json!({"key": "hot", "shards": shards}).to_string();
-    let made = client.deliver(&format!("/v1/{ns}/layout"), JSON, layout.as_bytes()).expect(201).json();
-    until("the layout holds", || {
-        // Refused for a moment where a node of the cluster has just gone.
-        let answer = client.get(&format!("/v1/{ns}/layout?key=hot"));
-        let layouts = if answer.status == 503 { json!([]) } else { answer.expect(200).json()["layouts"].clone() };
-        layouts.as_array().is_some_and(|all| all.iter().any(|one| one["version"] == made["version"] && one["state"] == "active"))
-    });
+    let publish = |ns: &&str| client.deliver(&format!("/v1/{ns}/layout"), JSON, layout.as_bytes()).expect(201).json()["version"].clone();
+    let made: Vec<_> = namespaces.iter().map(publish).collect();
+    for (ns, version) in namespaces.iter().zip(made) {
+        until("the layout holds", || {
+            // Refused for a moment where a node of the cluster has just gone.
+            let answer = client.get(&format!("/v1/{ns}/layout?key=hot"));
+            let layouts = if answer.status == 503 { json!([]) } else { answer.expect(200).json()["layouts"].clone() };
+            layouts.as_array().is_some_and(|all| all.iter().any(|one| one["version"] == version && one["state"] == "active"))
+        });
+    }
 }
 
 #[test]

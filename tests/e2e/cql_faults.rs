@@ -14,7 +14,9 @@ use crate::cluster::Cluster;
 use crate::cql::publish;
 use crate::http::JSON;
 use crate::ledger::Ledger;
+use crate::load::clean;
 use crate::server::{Stop, until};
+use crate::tiers::Tiers;
 
 /// How long a node hangs: longer than every time-out on the way.
 const PAUSE: Duration = Duration::from_secs(20);
@@ -64,8 +66,8 @@ impl Drop for Engine {
 fn a_node_that_dies_and_one_that_hangs_cost_no_event_and_double_none() {
     let Some(engine) = Engine::named() else { return };
     let cluster = Cluster::on(&engine.nodes());
-    let ingest = [cluster.start(&["ingest"], &[]), cluster.start(&["ingest"], &[])];
-    let query = [cluster.start(&["query"], &[]), cluster.start(&["query"], &[])];
+    let tiers = cluster.tiers();
+    let Tiers { ingest, query, .. } = &tiers;
     let (ledger, stop) = (&Ledger::new("faults"), &AtomicBool::new(false));
     std::thread::scope(|scope| {
         let guard = Stop(stop);
@@ -73,20 +75,26 @@ fn a_node_that_dies_and_one_that_hangs_cost_no_event_and_double_none() {
         ledger.wait_for_more(500);
         let readers = query.each_ref().map(|node| scope.spawn(move || ledger.read(node.client(), stop)));
 
+        let killed = tiers.verified_run(&["--namespace", "killed", "--rate", "1k", "--duration", "20s", "--duplicates", "1%"]);
+        until("the run writes", || query[0].client().get("/v1/killed/layout").status == 200);
         engine.tell("kill", 3);
         ledger.wait_for_more(500);
-        publish(query[0].client(), "faults", 10);
+        publish(query[0].client(), &["faults"], 10);
         ledger.wait_for_more(500);
         engine.tell("node", 3);
         ledger.wait_for_more(500);
+        clean(killed.join().expect("it does not panic"));
 
+        let paused_run = tiers.verified_run(&["--namespace", "paused", "--rate", "1k", "--duration", "30s", "--duplicates", "1%"]);
+        until("the run writes", || query[0].client().get("/v1/paused/layout").status == 200);
         engine.tell("pause", 2);
         let paused = Instant::now();
         ledger.wait_for_more(500);
-        publish(query[1].client(), "faults", 3);
+        publish(query[1].client(), &["faults"], 3);
         until("the pause is over", || paused.elapsed() >= PAUSE);
         engine.tell("resume", 2);
         ledger.wait_for_more(500);
+        clean(paused_run.join().expect("it does not panic"));
 
         drop(guard);
         writers.into_iter().for_each(|writer| writer.join().expect("the writer is content"));
