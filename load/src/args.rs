@@ -154,7 +154,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, default_value = "max")]
     pub(crate) speed: Speed,
     /// Afterwards read everything back, as `run --verify` does; every event needs an id and a time of its
-    /// own, and the namespace must be empty. Keeps some 150 bytes and the name of each event
+    /// own, and the namespace must be empty. Keeps up to 230 bytes and the name of each event
     #[arg(long)]
     pub(crate) verify: bool,
     /// Most mebibytes that --verify keeps of what was sent; what has more is not sent any further

@@ -39,8 +39,9 @@ struct Kept {
     found: bool,
 }
 
-/// What an event takes but for its name: a map is about half full.
-const EVENT_BYTES: usize = 2 * (size_of::<(Identity, Kept)>() + 1);
+/// What an event takes at most, but for its name's letters: a map that grows is under half full then, and
+/// holds what it outgrew too.
+const EVENT_BYTES: usize = 4 * (size_of::<(Identity, Kept)>() + 1);
 
 /// Knows what was sent of a file, and what was found.
 #[derive(Default)]
