@@ -54,7 +54,7 @@ struct Line<'a> {
 impl ExportFile {
     /// A file that will be `path`, which must not be there.
     pub(super) fn create(path: &Path) -> Result<ExportFile, Failure> {
-        let failed = |error: std::io::Error| Failure::Local(format!("{}: {error}", path.display()));
+        let failed = |error| local(path, &error);
         if path.symlink_metadata().is_ok() {
             return Err(Failure::Usage(format!("{} is there already", path.display())));
         }
@@ -81,15 +81,15 @@ impl ExportFile {
             Format::Plain(sink) => sink.write_all(line),
             Format::Gzip(sink) => sink.write_all(line),
             Format::Zstd(sink) => sink.write_all(line),
-            Format::Parquet(table) => return put_row(table, line).map_err(|why| Failure::Local(format!("{}: {why}", self.path.display()))),
+            Format::Parquet(table) => return put_row(table, line).map_err(|why| local(&self.path, &why)),
         };
-        written.map_err(|error| self.failed(error))
+        written.map_err(|error| local(&self.path, &error))
     }
 
     /// Ends the file, syncs it and gives it its name; its length.
     pub(super) fn finish(self) -> Result<u64, Failure> {
         let ExportFile { path, hidden, format } = self;
-        let failed = |error: std::io::Error| Failure::Local(format!("{}: {error}", path.display()));
+        let failed = |error| local(&path, &error);
         let sink = match format {
             Format::Plain(sink) => sink,
             Format::Gzip(sink) => sink.finish().map_err(failed)?,
@@ -102,10 +102,10 @@ impl ExportFile {
         hidden.persist_noclobber(&path).map_err(|error| failed(error.error))?;
         Ok(bytes)
     }
+}
 
-    fn failed(&self, error: std::io::Error) -> Failure {
-        Failure::Local(format!("{}: {error}", self.path.display()))
-    }
+fn local(path: &Path, why: &dyn std::fmt::Display) -> Failure {
+    Failure::Local(format!("{}: {why}", path.display()))
 }
 
 /// Adds an event to a table. The server does not tell when it was written: the columns for that are 0.

@@ -117,7 +117,11 @@ fn contested(same_time: &[(i64, Place)], runs: &[Run<'_>]) -> bool {
 fn settle(same_time: &mut [(i64, Place)], known: &[Option<Identity<'_>>], mut start: impl FnMut(usize)) {
     let nothing: RowKey<'_> = (&[], None, Stamp { time: 0, node: 0 });
     let key = |place: Place| known[place.source as usize].as_ref().map_or(nothing, |identity| identity.key(place.row));
-    let id = |place: Place| known[place.source as usize].as_ref().map_or(nothing.0, |identity| identity.ids.bytes_at(place.row as usize));
+    let id = |place| key(place).0;
+    let event = |place| {
+        let (id, tag, _) = key(place);
+        (id, tag)
+    };
     // Ids differ early, once what they all begin with is left out: one number decides nearly always.
     let first = id(same_time[0].1);
     let shared = same_time.iter().fold(first.len(), |shared, (_, place)| common(&first[..shared], id(*place)));
@@ -125,8 +129,7 @@ fn settle(same_time: &mut [(i64, Place)], known: &[Option<Identity<'_>>], mut st
     keyed.sort_by(|(a_lead, a), (b_lead, b)| a_lead.cmp(b_lead).then_with(|| key(*a).cmp(&key(*b))));
     let mut last = None;
     for (offset, ((_, slot), (lead, place))) in same_time.iter_mut().zip(&keyed).enumerate() {
-        let same = last.is_some_and(|(last_lead, last)| last_lead == *lead && key(last).0 == key(*place).0 && key(last).1 == key(*place).1);
-        if !same {
+        if last.is_none_or(|(last_lead, last)| last_lead != *lead || event(last) != event(*place)) {
             start(offset);
         }
         last = Some((*lead, *place));
