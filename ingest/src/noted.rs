@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex};
 use braid_shared::model::Namespace;
 use braid_shared::store::Day;
 
-/// Days of either half.
-const HALF_MAX: usize = 64 * 1024;
+/// Days of either half, some 100 bytes each: keys that are written in turn, more than these, would be
+/// looked up in the store for each of their blocks.
+const HALF_MAX: usize = 256 * 1024;
 
 type Entry = (Namespace, Arc<str>, Day);
 

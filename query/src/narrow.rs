@@ -3,6 +3,7 @@
 //!
 //! Pure. What it leaves out is read again by the next stretch; doubles may make events fewer than rows.
 
+use braid_shared::block::{Block, BlockError};
 use braid_shared::model::{TimeRange, Timestamp};
 use braid_shared::store::overlaps;
 
@@ -43,17 +44,33 @@ fn times(verified: &[Verified], range: TimeRange, order: Order, rows: usize, aft
     let mut times = Vec::new();
     for verified in verified {
         for block in verified.blocks.iter().filter(|block| overlaps(&block.header().address, range)) {
-            let ts = block.ts().map_err(|error| verified.damaged(&error))?;
-            let before = |bound: Timestamp| ts.partition_point(|ts| *ts < bound.nanos());
-            let inside = &ts[before(range.from)..before(range.to)];
-            let at_after = |ts: &&i64| after.is_some_and(|after| after.nanos() == **ts);
-            match order {
-                Order::Asc => times.extend(inside.iter().skip_while(at_after).take(rows.saturating_add(1))),
-                Order::Desc => times.extend(inside.iter().rev().skip_while(at_after).take(rows.saturating_add(1))),
-            }
+            let found = times_of(block, range, order, rows.saturating_add(1), after);
+            times.extend(found.map_err(|error| verified.damaged(&error))?);
         }
     }
     Ok(times)
+}
+
+/// At most `most` times of a block's rows in `range`, from the end where `order` begins. Few rows at that end
+/// hold them, unless they lie outside the range or at `after`.
+fn times_of(block: &Block, range: TimeRange, order: Order, most: usize, after: Option<Timestamp>) -> Result<Vec<i64>, BlockError> {
+    let all = block.header().count as usize;
+    let counts = |ts: &i64| range.contains(Timestamp::from_nanos(*ts)) && after.is_none_or(|after| after.nanos() != *ts);
+    let among = |few: usize| {
+        let rows = if order == Order::Asc { 0..few } else { all - few..all };
+        let mut ts = block.ts_of(rows)?;
+        ts.retain(counts);
+        Ok(ts)
+    };
+    let mut ts = among(most.min(all))?;
+    if ts.len() < most.min(all) {
+        ts = among(all)?;
+    }
+    if order == Order::Desc {
+        ts.reverse();
+    }
+    ts.truncate(most);
+    Ok(ts)
 }
 
 #[cfg(test)]

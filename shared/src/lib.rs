@@ -3,6 +3,7 @@
 //! Owns every rule that decides *where* an event lives and *whether* an answer is whole.
 //! Knows no HTTP and neither tier.
 
+pub mod background;
 pub mod block;
 pub mod catalog;
 pub mod clock;

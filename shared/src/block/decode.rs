@@ -15,14 +15,17 @@ use super::format::{ColumnKind, Entry, Header, key_hash, parse};
 use super::ints::{take_ints, take_times};
 use super::presence::take_presence;
 use super::stamps::{Stamps, take_stamps};
-use super::strings::{copies_ids, take_strings};
+use super::strings::{copies_ids, find_string, take_strings};
 use super::table::{Column, Kind, Strings, Values};
 use super::wire::Reader;
 use super::{BlockError, ColumnStats};
 use crate::layout::Layout;
-use crate::model::TimeRange;
+use crate::model::{TimeRange, Timestamp};
 use crate::partition::Partition;
 use crate::store::BlockAddress;
+
+/// Rows that a search for the end of a range looks at first.
+const REACH_FIRST: usize = 64;
 
 /// A checked block: header and column directory read, columns decoded on demand. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -107,11 +110,36 @@ impl Block {
 
     /// Event times, row by row, ascending.
     pub fn ts(&self) -> Result<Vec<i64>, BlockError> {
+        self.ts_of(0..self.rows())
+    }
+
+    /// Event times of `rows`; few at either end cost no more than they are.
+    pub fn ts_of(&self, rows: Range<usize>) -> Result<Vec<i64>, BlockError> {
         let address = &self.header().address;
         let mut reader = self.values(&self.0.entries[0]);
-        let ts = take_times(&mut reader, self.rows(), address.min_ts.nanos(), address.max_ts.nanos())?;
+        let ts = take_times(&mut reader, self.rows(), rows, address.min_ts.nanos(), address.max_ts.nanos())?;
         reader.finish()?;
         Ok(ts)
+    }
+
+    /// The rows in `range`, and their times. Decodes from the end of the block that lies in the range, if one
+    /// does, as far as the range goes.
+    pub(super) fn rows_in(&self, range: TimeRange) -> Result<(Range<usize>, Vec<i64>), BlockError> {
+        let (all, address) = (self.rows(), &self.header().address);
+        let (holds_first, holds_last) = (range.from <= address.min_ts, address.max_ts < range.to);
+        let mut reach = if holds_first == holds_last { all } else { REACH_FIRST.min(all) };
+        loop {
+            let rows = if holds_last { all - reach..all } else { 0..reach };
+            let mut ts = self.ts_of(rows.clone())?;
+            let inside = rows_in(&ts, range);
+            let is_end = if holds_last { inside.start > 0 } else { inside.end < ts.len() };
+            if is_end || reach == all {
+                ts.truncate(inside.end);
+                ts.drain(..inside.start);
+                return Ok((rows.start + inside.start..rows.start + inside.end, ts));
+            }
+            reach = (reach * 4).min(all);
+        }
     }
 
     /// Ids of `rows`.
@@ -132,11 +160,14 @@ impl Block {
 
     /// The times in `range` at which a row has this id, ascending.
     pub fn times_of_id(&self, id: &str, range: TimeRange) -> Result<Vec<i64>, BlockError> {
-        let ts = self.ts()?;
-        let rows = rows_in(&ts, range);
-        let ids = self.ids(&rows)?;
-        let with_id = rows.enumerate().filter(|(index, _)| ids.bytes_at(*index) == id.as_bytes());
-        Ok(with_id.map(|(_, row)| ts[row]).collect())
+        let entry = &self.0.entries[1];
+        let mut reader = self.values(entry);
+        let rows = find_string(&mut reader, self.rows(), entry.arena, id.as_bytes())?;
+        reader.finish()?;
+        let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(Vec::new()) };
+        let ts = self.ts_of(*first..last + 1)?;
+        let times = rows.iter().map(|row| ts[row - first]);
+        Ok(times.filter(|ts| range.contains(Timestamp::from_nanos(*ts))).collect())
     }
 
     /// When each of `rows` was written.
@@ -214,7 +245,7 @@ impl Block {
 }
 
 /// Which of ascending times lie in `range`.
-pub(super) fn rows_in(ts: &[i64], range: TimeRange) -> Range<usize> {
+fn rows_in(ts: &[i64], range: TimeRange) -> Range<usize> {
     let before = |bound: i64| ts.partition_point(|t| *t < bound);
     let from = before(range.from.nanos());
     from..before(range.to.nanos()).max(from)

@@ -64,6 +64,22 @@ pub(super) fn put_ints(out: &mut Vec<u8>, values: &[i64]) {
 
 /// Reads `part` of `n` numbers.
 pub(super) fn take_ints(reader: &mut Reader<'_>, n: usize, part: Range<usize>) -> Result<Vec<i64>, BlockError> {
+    take_part(reader, n, part, None)
+}
+
+/// Reads numbers that are all one; takes nothing where they are not.
+pub(super) fn take_constant(reader: &mut Reader<'_>) -> Result<Option<i64>, BlockError> {
+    let mut ahead = reader.clone();
+    if ahead.u8()? != CONSTANT {
+        return Ok(None);
+    }
+    let value = ahead.signed()?;
+    *reader = ahead;
+    Ok(Some(value))
+}
+
+/// As [`take_ints`]; the last of all numbers is known, so that few at the end are found from there.
+fn take_part(reader: &mut Reader<'_>, n: usize, part: Range<usize>, last: Option<i64>) -> Result<Vec<i64>, BlockError> {
     match reader.u8()? {
         CONSTANT => Ok(vec![reader.signed()?; part.len()]),
         OFFSETS => {
@@ -75,28 +91,19 @@ pub(super) fn take_ints(reader: &mut Reader<'_>, n: usize, part: Range<usize>) -
         STEPS if n > 0 => {
             let width = take_width(reader)?;
             let (first, step_min) = (reader.signed()?, reader.signed()?);
-            let steps = reader.take(packed_len(n - 1, width))?;
-            Ok(take_steps(first, step_min, unpack(steps, 0..part.end.saturating_sub(1), width), part))
+            let packed = reader.take(packed_len(n - 1, width))?;
+            let steps = |part: Range<usize>| unpack(packed, part, width).map(|step| step_min.wrapping_add(step as i64));
+            let sum = |part| steps(part).fold(0, i64::wrapping_add);
+            let start = match last {
+                Some(last) if part.start > n / 2 => last.wrapping_sub(sum(part.start.min(n - 1)..n - 1)),
+                _ => first.wrapping_add(sum(0..part.start.min(n - 1))),
+            };
+            let step = |at: &mut i64, step| Some(std::mem::replace(at, at.wrapping_add(step)));
+            let steps = steps(part.start.min(n - 1)..part.end.min(n - 1)).chain([0]);
+            Ok(steps.take(part.len()).scan(start, step).collect())
         }
         _ => Err(BlockError::Damaged("an unknown encoding of whole numbers")),
     }
-}
-
-/// Numbers `part` of those that begin with `first`, by what each is more than the one before and
-/// `step_min`.
-fn take_steps(first: i64, step_min: i64, mut steps: impl Iterator<Item = u64>, part: Range<usize>) -> Vec<i64> {
-    let mut values = Vec::with_capacity(part.len());
-    if part.is_empty() {
-        return values;
-    }
-    let before = steps.by_ref().take(part.start).fold(0i64, |sum, step| sum.wrapping_add(step as i64));
-    let mut last = first.wrapping_add(before).wrapping_add(step_min.wrapping_mul(part.start as i64));
-    values.push(last);
-    values.extend(steps.map(|step| {
-        last = last.wrapping_add(step_min).wrapping_add(step as i64);
-        last
-    }));
-    values
 }
 
 fn take_width(reader: &mut Reader<'_>) -> Result<u32, BlockError> {
@@ -115,16 +122,19 @@ pub(super) fn put_times(out: &mut Vec<u8>, ts: &[i64]) {
     put_ints(out, &multiples);
 }
 
-/// Reads `n` times, ascending from exactly `min` to exactly `max`.
-pub(super) fn take_times(reader: &mut Reader<'_>, n: usize, min: i64, max: i64) -> Result<Vec<i64>, BlockError> {
+/// Reads `part` of `n` times, which ascend from exactly `min` to exactly `max`.
+pub(super) fn take_times(reader: &mut Reader<'_>, n: usize, part: Range<usize>, min: i64, max: i64) -> Result<Vec<i64>, BlockError> {
     let code = usize::from(reader.u8()?);
-    let factor = *TIME_FACTORS.get(code).ok_or(BlockError::Damaged("an unknown unit of time"))? as i64;
-    let mut ts = take_ints(reader, n, 0..n)?;
+    let factor = *TIME_FACTORS.get(code).ok_or(BlockError::Damaged("an unknown unit of time"))?;
+    let last = max.wrapping_sub(min) as u64 / factor;
+    let mut ts = take_part(reader, n, part.clone(), Some(last as i64))?;
     for t in &mut ts {
-        *t = min.wrapping_add(t.wrapping_mul(factor));
+        *t = min.wrapping_add(t.wrapping_mul(factor as i64));
     }
     // Checked at the end, in one pass: a product that wrapped breaks the order or the bounds.
-    if ts.first() == Some(&min) && ts.last() == Some(&max) && ts.is_sorted() {
+    let begins = |first: i64| if part.start == 0 { first == min } else { first >= min };
+    let ends = |last: i64| if part.end == n { last == max } else { last <= max };
+    if ts.first().is_none_or(|first| begins(*first)) && ts.last().is_none_or(|last| ends(*last)) && ts.is_sorted() {
         Ok(ts)
     } else {
         Err(BlockError::Damaged("times out of order or bounds"))
@@ -179,8 +189,13 @@ mod tests {
         // Steps are 1, 3, … 197 ms: eight bits each.
         assert!(out.len() <= 99 + 6, "{}", out.len());
         let mut reader = Reader::new(&out);
-        assert_eq!(take_times(&mut reader, 100, ts[0], ts[99]).as_ref(), Ok(&ts));
-        assert!(take_times(&mut Reader::new(&out), 100, ts[0], ts[99] + 1).is_err());
+        assert_eq!(take_times(&mut reader, 100, 0..100, ts[0], ts[99]).as_ref(), Ok(&ts));
+        for part in [0..1, 0..60, 40..60, 60..100, 99..100, 100..100, 0..0] {
+            assert_eq!(take_times(&mut Reader::new(&out), 100, part.clone(), ts[0], ts[99]).as_deref(), Ok(&ts[part]));
+        }
+        assert!(take_times(&mut Reader::new(&out), 100, 0..100, ts[0], ts[99] + 1).is_err());
+        // Found from an end that is wrong, they lie before the first.
+        assert!(take_times(&mut Reader::new(&out), 100, 60..100, ts[0], ts[0]).is_err());
     }
 
     #[test]
@@ -188,6 +203,6 @@ mod tests {
         let ts = [i64::MIN, -1, 0, i64::MAX];
         let mut out = Vec::new();
         put_times(&mut out, &ts);
-        assert_eq!(take_times(&mut Reader::new(&out), 4, i64::MIN, i64::MAX).as_deref(), Ok(&ts[..]));
+        assert_eq!(take_times(&mut Reader::new(&out), 4, 0..4, i64::MIN, i64::MAX).as_deref(), Ok(&ts[..]));
     }
 }

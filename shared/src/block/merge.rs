@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::BlockError;
 use super::builder::TableBuilder;
-use super::decode::{Block, rows_in};
+use super::decode::Block;
 use super::gather::{gather, gather_ids};
 use super::order::{Identity, Run, order};
 use super::table::{Column, Strings, Table};
@@ -125,13 +125,9 @@ fn sorted(names: &[String]) -> Vec<&str> {
 impl<'a> Source<'a> {
     /// Decodes what is wanted of a block's rows in `range`.
     fn read(block: &'a Block, range: TimeRange, wanted: &Wanted<'_>) -> Result<Source<'a>, BlockError> {
-        let mut ts = block.ts()?;
-        let rows = rows_in(&ts, range);
+        let (rows, ts) = block.rows_in(range)?;
         if rows.is_empty() {
-            return Ok(Source { block, rows, ts: Vec::new(), ids: None, columns: Vec::new() });
-        }
-        if rows.len() < ts.len() {
-            ts = ts[rows.clone()].to_vec();
+            return Ok(Source { block, rows, ts, ids: None, columns: Vec::new() });
         }
         let mut ids = None;
         let columns = match wanted {

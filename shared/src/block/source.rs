@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::BlockError;
-use super::decode::{Block, rows_in};
+use super::decode::Block;
 use super::encode::shard_tag;
 use super::order::{Identity, Run};
 use super::stamps::Stamps;
@@ -30,9 +30,8 @@ impl Source {
 
     /// The rows in `range`.
     pub(super) fn within(block: &Block, range: TimeRange) -> Result<Source, BlockError> {
-        let ts = block.ts()?;
-        let rows = rows_in(&ts, range);
-        Source::read(block, rows.clone(), ts[rows].to_vec())
+        let (rows, ts) = block.rows_in(range)?;
+        Source::read(block, rows, ts)
     }
 
     fn read(block: &Block, rows: Range<usize>, ts: Vec<i64>) -> Result<Source, BlockError> {

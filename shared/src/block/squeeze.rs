@@ -44,13 +44,18 @@ pub(super) fn put_blob(out: &mut Vec<u8>, bytes: &[u8]) {
         out.truncate(mark);
     }
     if hex && !bytes.is_empty() {
-        let digit = |byte: u8| HEX_DIGITS[usize::from(byte)];
         out.push(HEX);
-        out.extend(bytes.chunks(2).map(|pair| digit(pair[0]) | pair.get(1).map_or(0, |low| digit(*low) << 4)));
+        out.extend(packed_digits(bytes));
     } else {
         out.push(PLAIN);
         out.extend_from_slice(bytes);
     }
+}
+
+/// Hex digits, two a byte.
+fn packed_digits(digits: &[u8]) -> impl Iterator<Item = u8> {
+    let digit = |byte: u8| HEX_DIGITS[usize::from(byte)];
+    digits.chunks(2).map(move |pair| digit(pair[0]) | pair.get(1).map_or(0, |high| digit(*high) << 4))
 }
 
 /// How often each byte occurs; two tables, as equal bytes often are neighbours and would wait for
@@ -116,6 +121,28 @@ pub(super) fn take_blob<'a>(reader: &mut Reader<'a>, len: usize, part: Range<usi
     }
 }
 
+/// Which of the pieces that a run of exactly `len` bytes falls into, each as long as `wanted`, are `wanted`.
+/// Packed digits are compared as they are.
+pub(super) fn find_pieces(reader: &mut Reader<'_>, len: usize, wanted: &[u8]) -> Result<Vec<usize>, BlockError> {
+    let mut ahead = reader.clone();
+    if ahead.u8()? != HEX || wanted.len() % 2 == 1 {
+        return Ok(positions(&take_blob(reader, len, 0..len)?, wanted));
+    }
+    let packed = ahead.take(len.div_ceil(2))?;
+    *reader = ahead;
+    if wanted.iter().any(|byte| HEX_DIGITS[usize::from(*byte)] == NO_DIGIT) {
+        return Ok(Vec::new());
+    }
+    Ok(positions(packed, &packed_digits(wanted).collect::<Vec<u8>>()))
+}
+
+fn positions(run: &[u8], wanted: &[u8]) -> Vec<usize> {
+    // One byte tells most pieces apart, at a fraction of a comparison.
+    let is_wanted = |piece: &[u8]| piece.last() == wanted.last() && piece == wanted;
+    let pieces = run.chunks_exact(wanted.len().max(1)).enumerate();
+    pieces.filter(|(_, piece)| is_wanted(piece)).map(|(at, _)| at).collect()
+}
+
 const NO_DIGIT: u8 = u8::MAX;
 
 /// Value of every byte as a lower-case hex digit.
@@ -179,6 +206,25 @@ mod tests {
         assert_eq!(back(b"1f0"), [HEX, 0xf1, 0x00]);
         let noise: Vec<u8> = (0..1_000u64).map(|i| b"0123456789abcdef"[(i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as usize]).collect();
         assert_eq!(back(&noise).len(), 501);
+    }
+
+    #[test]
+    fn pieces_are_found_where_they_begin_and_nowhere_else() {
+        let find = |run: &[u8], wanted: &[u8]| {
+            let mut out = Vec::new();
+            put_blob(&mut out, run);
+            let mut reader = Reader::new(&out);
+            let found = find_pieces(&mut reader, run.len(), wanted).unwrap();
+            assert_eq!(reader.finish(), Ok(()));
+            (out[0], found)
+        };
+        assert_eq!(find(b"0a1b0a1b1b0a", b"0a1b"), (HEX, vec![0, 1]));
+        assert_eq!(find(b"0a1b0a1b1b0a", b"1b0a"), (HEX, vec![2]));
+        assert_eq!(find(b"0a1b0a", b"0A"), (HEX, vec![]));
+        assert_eq!(find(b"0a10a1", b"0a1"), (HEX, vec![0, 1]));
+        assert_eq!(find(b"x-y-x-", b"x-"), (PLAIN, vec![0, 2]));
+        assert_eq!(find(&b"again, ".repeat(50), b"again, "), (ZSTD, (0..50).collect()));
+        assert_eq!(find(b"", b"a"), (PLAIN, vec![]));
     }
 
     #[test]

@@ -9,8 +9,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::BlockError;
 use super::bits::{pack, packed_len, unpack, width_of};
-use super::ints::{put_ints, take_ints};
-use super::squeeze::{put_blob, take_blob};
+use super::ints::{put_ints, take_constant, take_ints};
+use super::squeeze::{find_pieces, put_blob, take_blob};
 use super::table::{Strings, Values};
 use super::wire::{Reader, put_bytes, put_varint};
 
@@ -194,19 +194,43 @@ pub(super) fn take_strings(
     }
 }
 
+/// Which of `n` strings are `wanted`; of one length, they are compared as they are stored.
+pub(super) fn find_string(reader: &mut Reader<'_>, n: usize, arena: usize, wanted: &[u8]) -> Result<Vec<usize>, BlockError> {
+    let mut ahead = reader.clone();
+    if ahead.u8()? == PLAIN
+        && let Some(found) = find_plain(&mut ahead, n, arena, wanted)?
+    {
+        *reader = ahead;
+        return Ok(found);
+    }
+    let strings = take_strings(reader, n, 0..n, arena, None)?;
+    Ok((0..n).filter(|index| strings.bytes_at(*index) == wanted).collect())
+}
+
+/// `None` where they are not of one length, or differ in nothing.
+fn find_plain(reader: &mut Reader<'_>, n: usize, arena: usize, wanted: &[u8]) -> Result<Option<Vec<usize>>, BlockError> {
+    let shared = reader.bytes(arena)?;
+    let lengths = Lengths::take(reader, n)?;
+    let total = lengths.checked_total(n, shared.len(), arena)?;
+    let Lengths::Same(length @ 1..) = lengths else { return Ok(None) };
+    let rest = wanted.strip_prefix(shared).filter(|rest| rest.len() == length as usize);
+    let Some(rest) = rest else {
+        take_blob(reader, total, 0..0)?;
+        return Ok(Some(Vec::new()));
+    };
+    find_pieces(reader, total, rest).map(Some)
+}
+
 fn take_plain(reader: &mut Reader<'_>, n: usize, part: Range<usize>, arena: usize) -> Result<Strings, BlockError> {
     let shared = reader.bytes(arena)?;
-    let lengths = take_ints(reader, n, 0..n)?;
-    let total = checked_total(&lengths, shared.len(), arena)?;
-    // None is negative, and all together they are no more than the arena.
-    let sum = |lengths: &[i64]| lengths.iter().sum::<i64>() as usize;
-    let (before, lengths) = (sum(&lengths[..part.start]), &lengths[part]);
-    let inside = sum(lengths);
+    let lengths = Lengths::take(reader, n)?;
+    let total = lengths.checked_total(n, shared.len(), arena)?;
+    let (before, inside) = (lengths.sum(0..part.start), lengths.sum(part.clone()));
     let rest = take_blob(reader, total, before..before + inside)?;
-    let mut strings = Strings { ends: Vec::with_capacity(lengths.len()), bytes: Vec::with_capacity(inside + lengths.len() * shared.len()) };
+    let mut strings = Strings { ends: Vec::with_capacity(part.len()), bytes: Vec::with_capacity(inside + part.len() * shared.len()) };
     let mut at = 0;
-    for length in lengths {
-        let end = at + *length as usize;
+    for index in part {
+        let end = at + lengths.at(index);
         strings.bytes.extend_from_slice(shared);
         strings.push(&rest[at..end]);
         at = end;
@@ -215,15 +239,48 @@ fn take_plain(reader: &mut Reader<'_>, n: usize, part: Range<usize>, arena: usiz
     Ok(strings)
 }
 
-/// The sum of the lengths, none negative, if with the shared prefix it makes up the arena.
-fn checked_total(lengths: &[i64], shared: usize, arena: usize) -> Result<usize, BlockError> {
-    let mut total = 0usize;
-    for &length in lengths {
-        let length = usize::try_from(length).ok().filter(|length| *length <= arena);
-        total = total.saturating_add(length.ok_or(BlockError::Damaged("a string longer than its arena"))?);
+/// What each string adds to the prefix that all share.
+enum Lengths {
+    /// All the same: ids mostly are, and few of them are then found without a look at the others.
+    Same(i64),
+    Each(Vec<i64>),
+}
+
+impl Lengths {
+    fn take(reader: &mut Reader<'_>, n: usize) -> Result<Lengths, BlockError> {
+        match take_constant(reader)? {
+            Some(length) => Ok(Lengths::Same(length)),
+            None => Ok(Lengths::Each(take_ints(reader, n, 0..n)?)),
+        }
     }
-    let whole = lengths.len().checked_mul(shared).and_then(|prefixes| prefixes.checked_add(total));
-    if whole == Some(arena) { Ok(total) } else { Err(BlockError::Damaged("strings that do not fill their arena")) }
+
+    /// The sum of all `n`, if none is negative and with the shared prefix they make up the arena.
+    fn checked_total(&self, n: usize, shared: usize, arena: usize) -> Result<usize, BlockError> {
+        let fits = |length: i64| usize::try_from(length).ok().filter(|length| *length <= arena);
+        let total = match self {
+            Lengths::Same(length) => fits(*length).and_then(|length| length.checked_mul(n)),
+            Lengths::Each(lengths) => lengths.iter().try_fold(0usize, |total, length| total.checked_add(fits(*length)?)),
+        };
+        let total = total.ok_or(BlockError::Damaged("a string longer than its arena"))?;
+        let whole = n.checked_mul(shared).and_then(|prefixes| prefixes.checked_add(total));
+        if whole == Some(arena) { Ok(total) } else { Err(BlockError::Damaged("strings that do not fill their arena")) }
+    }
+
+    // The following are asked only after `checked_total`: none is negative, and their sums fit.
+
+    fn at(&self, index: usize) -> usize {
+        match self {
+            Lengths::Same(length) => *length as usize,
+            Lengths::Each(lengths) => lengths[index] as usize,
+        }
+    }
+
+    fn sum(&self, part: Range<usize>) -> usize {
+        match self {
+            Lengths::Same(length) => *length as usize * part.len(),
+            Lengths::Each(lengths) => lengths[part].iter().sum::<i64>() as usize,
+        }
+    }
 }
 
 fn check_utf8(strings: &Strings) -> Result<(), BlockError> {
@@ -256,6 +313,10 @@ mod tests {
             let read = take_strings(&mut Reader::new(&out), n, part.clone(), arena, None).unwrap();
             let read: Vec<&[u8]> = (0..part.len()).map(|index| read.bytes_at(index)).collect();
             assert_eq!(read, texts[part].iter().map(|text| text.as_bytes()).collect::<Vec<_>>());
+        }
+        for wanted in texts.iter().copied().chain(["", "a", "e-22 ", "E-000001"]) {
+            let found = find_string(&mut Reader::new(&out), n, arena, wanted.as_bytes());
+            assert_eq!(found, Ok((0..n).filter(|index| texts[*index] == wanted).collect()));
         }
         let read: Vec<&[u8]> = (0..texts.len()).map(|index| read.bytes_at(index)).collect();
         assert_eq!(read, texts.iter().map(|text| text.as_bytes()).collect::<Vec<_>>());

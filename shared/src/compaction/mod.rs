@@ -21,6 +21,7 @@ pub use self::group::GroupLimits;
 use self::group::{Grouper, small};
 use self::metrics::Metrics;
 use self::replaced::Replaced;
+use crate::background;
 use crate::block::{Block, BlockError, compact};
 use crate::catalog::Catalog;
 use crate::clock::Clock;
@@ -295,7 +296,7 @@ async fn open(blocks: Vec<(u32, StoredBlock)>, partition: Arc<Partition>, layout
         });
         checked.collect::<Result<Vec<_>, BlockError>>()
     };
-    Ok(tokio::task::spawn_blocking(opening).await??)
+    Ok(background::spawn(opening).await??)
 }
 
 async fn encode(
@@ -306,5 +307,5 @@ async fn encode(
     nonces: Nonces,
 ) -> Result<Vec<EncodedBlock>, CompactionError> {
     let encoding = move || compact(&partition, &layout, &group, bytes_max, || nonces());
-    Ok(tokio::task::spawn_blocking(encoding).await??)
+    Ok(background::spawn(encoding).await??)
 }

@@ -17,6 +17,10 @@ fn use_it(bytes: Vec<u8>) -> Result<usize, BlockError> {
     let layout = layout("region");
     let only = Projection::Only { fields: vec!["x".into()], tags: vec!["t".into()] };
     merge(&layout, std::slice::from_ref(&block), TimeRange::ALL, &only)?;
+    let (rows, last) = (block.header().count as usize, block.header().address.max_ts);
+    block.ts_of(rows / 2..rows)?;
+    block.times_of_id("a", TimeRange { from: last, to: TimeRange::ALL.to })?;
+    merge(&layout, std::slice::from_ref(&block), TimeRange { from: last, to: TimeRange::ALL.to }, &Projection::All)?;
     let twice = [block.clone(), block.clone()];
     // Whatever could be compacted is a sound block.
     for block in compact(&partition(), &layout, &twice, BLOCK_BYTES_MAX, || 1)? {

@@ -33,6 +33,32 @@ proptest! {
     }
 
     #[test]
+    fn of_a_long_block_any_rows_and_any_id_are_found(
+        steps in prop::collection::vec(0i64..3, 2..1_500),
+        from in any::<prop::sample::Index>(),
+        to in any::<prop::sample::Index>(),
+        hex in any::<bool>(),
+    ) {
+        let layout = layout("id");
+        let name = |n: usize| if hex { format!("{:08x}", n as u32 * 0x9e37_79b1) } else { format!("e-{}", n * 7) };
+        let mut ts = 0;
+        let events: Vec<Event> = steps.iter().enumerate().map(|(n, step)| { ts += step; event(ts, &name(n)) }).collect();
+        let block = &blocks_of(&layout, &events, 1)[0];
+        let times: Vec<i64> = events.iter().map(|event| event.ts.nanos()).collect();
+        let (from, to) = (from.index(times.len()), to.index(times.len()));
+        let part = from.min(to)..from.max(to);
+        prop_assert_eq!(block.ts_of(part.clone()), Ok(times[part].to_vec()));
+        for range in [range(times[from], i64::MAX), range(i64::MIN, times[to]), range(times[from], times[to])] {
+            let inside = |ts: &&i64| range.contains(Timestamp::from_nanos(**ts));
+            let table = merge(&layout, std::slice::from_ref(block), range, &Projection::All).unwrap();
+            prop_assert_eq!(table.ts, times.iter().filter(inside).copied().collect::<Vec<_>>());
+            let with_id: Vec<i64> = times[from..from + 1].iter().filter(inside).copied().collect();
+            prop_assert_eq!(block.times_of_id(&name(from), range), Ok(with_id));
+        }
+        prop_assert_eq!(block.times_of_id("00000000x", TimeRange::ALL), Ok(vec![]));
+    }
+
+    #[test]
     fn a_projection_gives_the_columns_that_all_would_give(batches in prop::collection::vec(writes(30), 1..4), by in shard_by()) {
         let layout = layout(by);
         let blocks: Vec<Block> = batches.iter().zip(1..).flat_map(|(events, time)| blocks_of(&layout, events, time)).collect();

@@ -10,6 +10,7 @@ use super::hot::{self, Hot};
 use super::sweep::Pending;
 use super::walk::{Slot, slots};
 use super::{ArchiveError, Archiver, Round, Step};
+use crate::background;
 use crate::catalog::NamespaceView;
 use crate::cold::group::{Groups, Place};
 use crate::cold::manifest::{Page, PageId};
@@ -205,7 +206,7 @@ impl Archiver {
             }
             let bytes: usize = blocks.iter().map(|(_, block)| block.bytes().len()).sum();
             let bucket = of.slot.bucket.clone();
-            let written = tokio::task::spawn_blocking(move || build(&bucket, blocks, slice)).await??;
+            let written = background::spawn(move || build(&bucket, blocks, slice)).await??;
             if let Some(written) = written {
                 self.put(of, written, files).await?;
             }

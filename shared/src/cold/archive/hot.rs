@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::ArchiveError;
 use super::walk::Slot;
+use crate::background;
 use crate::block::{Block, BlockError};
 use crate::model::TimeRange;
 use crate::partition::Partition;
@@ -41,7 +42,7 @@ async fn scan(
             *times += 1;
         }
         let (of, partitions) = (slot.clone(), scan.partitions.clone());
-        let opened = tokio::task::spawn_blocking(move || open(&of, &partitions, page.blocks)).await?;
+        let opened = background::spawn(move || open(&of, &partitions, page.blocks)).await?;
         take(opened.map_err(|error| ArchiveError::Block(name(slot), error))?);
         token = page.next;
         if token.is_none() {

@@ -41,6 +41,7 @@ use self::scan::{Cursor, ScanError};
 use self::state::State;
 use self::tidy::{Tidier, Waste};
 use super::{BlockAddress, Day, Document, EncodedBlock, Enough, PageToken, Scan, ScanPage, Store, StoreError, StoreErrorKind, Swap};
+use crate::background;
 use crate::model::{Namespace, TimeRange};
 use crate::partition::Partition;
 
@@ -122,7 +123,9 @@ impl EmbeddedStore {
         let dir = DataDir::open(path)?;
         let engine_path = dir.engine();
         journal::check(&engine_path, dir.nonce)?;
-        let engine = open_engine(&engine_path, &options).map_err(|error| OpenError::engine(&engine_path, error))?;
+        // The engine flushes and compacts on threads of its own, which are as nice as the one that opens it.
+        let opened = background::run(|| open_engine(&engine_path, &options));
+        let engine = opened.map_err(|error| OpenError::engine(&engine_path, error))?;
         let last = last_mark(&engine, &engine_path, dir.nonce)?;
         if dir.is_old() {
             reach::learn(&engine.database, &engine.keyspace).map_err(|error| OpenError::engine(&engine_path, error))?;

@@ -14,6 +14,7 @@ use fjall::{AbstractTree, Keyspace};
 use super::failure;
 use super::metrics::TidyMetrics;
 use super::state::State;
+use crate::background;
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(1);
@@ -66,6 +67,7 @@ pub(super) struct Tidier {
 impl Tidier {
     /// Looks, and tidies, until the sender of `closing` is gone.
     pub(super) fn run(&self, closing: &Receiver<()>) {
+        background::give_way();
         let (mut seen, mut quiet) = (self.waste.now(), 0);
         while let Err(RecvTimeoutError::Timeout) = closing.recv_timeout(LOOK) {
             let now = self.waste.now();
