@@ -29,7 +29,7 @@ use crate::cold::rules::is_due;
 use crate::layout::Layout;
 use crate::model::TimeRange;
 use crate::partition::Partition;
-use crate::store::{BlockAddress, Consistency, EncodedBlock, PageToken, Scan, Store, StoreError, StoredBlock};
+use crate::store::{BlockAddress, Consistency, EncodedBlock, PageToken, SMALL_RUN_LEAST, Scan, Store, StoreError, StoredBlock};
 
 /// Partitions asked for at once.
 const PARTITIONS_AT_ONCE: usize = 16;
@@ -79,7 +79,7 @@ impl Default for CompactionOptions {
     fn default() -> Self {
         CompactionOptions {
             least: 8,
-            group: GroupLimits { bytes_max: 2 << 20, events_max: 1 << 17, blocks_max: 4_096, small_least: 4 },
+            group: GroupLimits { bytes_max: 2 << 20, events_max: 1 << 17, blocks_max: 4_096, small_least: SMALL_RUN_LEAST },
             pause: Duration::from_secs(1),
             bytes_per_second: 16 << 20,
             quiet: Duration::from_secs(5),

@@ -45,6 +45,9 @@ pub fn overlaps(address: &BlockAddress, range: TimeRange) -> bool {
     !range.is_empty() && address.min_ts < range.to && address.max_ts >= range.from
 }
 
+/// Fewest small blocks side by side that compaction rewrites: fewer may not become fewer.
+pub const SMALL_RUN_LEAST: usize = 4;
+
 /// Whether a block of so many events and bytes is less than half full, by either of its limits:
 /// what compaction looks for.
 pub fn is_small(events: u32, bytes: usize) -> bool {
@@ -233,7 +236,8 @@ pub trait Store: Send + Sync + 'static {
     fn delete<'a>(&'a self, partition: &'a Partition, blocks: &'a [BlockAddress]) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Partitions with at least `least` blocks of fewer than half the most events, for
-    /// compaction; at most `most` of them, going on behind `after`.
+    /// compaction; at most `most` of them, going on behind `after`. Those that stand alone
+    /// between full ones, fewer than [`SMALL_RUN_LEAST`] side by side, need not count.
     fn fragmented<'a>(
         &'a self,
         least: usize,
@@ -241,8 +245,8 @@ pub trait Store: Send + Sync + 'static {
         most: usize,
     ) -> BoxFuture<'a, Result<Vec<Partition>, StoreError>>;
 
-    /// The part of event time that holds the small blocks of a partition, for compaction; all of it
-    /// where the store can't tell without reading blocks.
+    /// The part of event time that holds the small blocks of a partition that count, for compaction;
+    /// all of it where the store can't tell without reading blocks.
     fn fragments<'a>(&'a self, _partition: &'a Partition) -> BoxFuture<'a, Result<TimeRange, StoreError>> {
         ready(Ok(TimeRange::ALL)).boxed()
     }

@@ -40,7 +40,7 @@ proptest! {
         hex in any::<bool>(),
     ) {
         let layout = layout("id");
-        let name = |n: usize| if hex { format!("{:08x}", n as u32 * 0x9e37_79b1) } else { format!("e-{}", n * 7) };
+        let name = |n: usize| if hex { format!("{:08x}", (n as u32).wrapping_mul(0x9e37_79b1)) } else { format!("e-{}", n * 7) };
         let mut ts = 0;
         let events: Vec<Event> = steps.iter().enumerate().map(|(n, step)| { ts += step; event(ts, &name(n)) }).collect();
         let block = &blocks_of(&layout, &events, 1)[0];

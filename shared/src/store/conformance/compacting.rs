@@ -26,8 +26,11 @@ pub(super) async fn a_replace_puts_new_blocks_in_the_place_of_exactly_the_old(on
 pub(super) async fn the_small_blocks_of_a_partition_lie_where_the_store_says(on: Fixture) {
     let p = on.partition("k", 0, 0);
     let at = |at: i64, id| EncodedBlock { events: BLOCK_EVENTS_MAX as u32, ..block(&p, at, at + 9, id, "full") };
-    let small: Vec<_> =
-        [(50, 55), (52, 90), (70, 70)].iter().zip(100..).map(|((min, max), id)| block(&p, *min, *max, id, "small")).collect();
+    let small: Vec<_> = [(50, 55), (52, 90), (70, 70), (71, 72), (73, 74)]
+        .iter()
+        .zip(100..)
+        .map(|((min, max), id)| block(&p, *min, *max, id, "small"))
+        .collect();
     on.append((0..20).map(|id| at(10 * id as i64, id)).chain(small.clone()).collect()).await;
     on.store.fragmented(1, None, 100).await.expect("the walk succeeds");
     let range = on.store.fragments(&p).await.expect("the store answers");

@@ -3,6 +3,7 @@
 //!
 //! A hint, never the truth: what it names is counted anew, from keys alone, before it is answered;
 //! and only where small blocks can be, so that a partition that grows is not walked whole each time.
+//! Small blocks that stand alone between full ones are no reason to read those: compaction leaves them.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -14,7 +15,7 @@ use fjall::{Database, Keyspace, Readable, Snapshot};
 use super::keys::{self, BlockTail};
 use crate::model::{TimeRange, Timestamp};
 use crate::partition::{Partition, ordered_time};
-use crate::store::is_small;
+use crate::store::{SMALL_RUN_LEAST, is_small};
 
 /// Most partitions that are remembered; beyond, a walk finds the others later.
 const PARTITIONS_MAX: usize = 1 << 16;
@@ -92,9 +93,9 @@ impl Fragments {
     pub(super) fn changed(&self, records: &BTreeMap<Vec<u8>, Option<Bytes>>) {
         let mut counts = self.counts();
         for (key, value) in records.range(keys::all_blocks()) {
-            match small_block(key) {
-                Some((prefix, extent)) if value.is_some() => counts.add(prefix, 1, extent),
-                Some((prefix, _)) => counts.remove(prefix),
+            match BlockOfKey::of(key).filter(|block| block.small) {
+                Some(block) if value.is_some() => counts.add(block.prefix, 1, block.extent),
+                Some(block) => counts.remove(block.prefix),
                 None => {}
             }
         }
@@ -141,18 +142,10 @@ impl Fragments {
         // What was counted as written before this is seen by the snapshot; what the snapshot shows
         // beyond that is counted later, and keeps its place in `since`.
         let Some(known) = self.counts().begin_count(prefix) else { return Ok(0) };
-        let (mut count, mut extent) = (0, Extent::NONE);
-        if let Extent { first, last } = known.counted
-            && first <= last
-        {
-            let first = [prefix, &ordered_time(first)].concat();
-            let last = keys::behind(&[prefix, &ordered_time(last)].concat());
-            for guard in database.snapshot().range(keyspace, first..last) {
-                if let Some((_, small)) = small_block(&guard.key()?) {
-                    (count, extent) = (count + 1, extent.and(small));
-                }
-            }
-        }
+        let (count, extent) = match known.counted {
+            Extent { first, last } if first <= last => Runs::among(&database.snapshot(), keyspace, prefix, known.counted)?.finish(),
+            _ => (0, Extent::NONE),
+        };
         self.counts().end_count(prefix, known.count, count, extent);
         Ok(count)
     }
@@ -168,9 +161,9 @@ impl Fragments {
         let range = (Bound::Excluded(from), Bound::Excluded(keys::all_blocks().end));
         for guard in snapshot.range(keyspace, range).take(WALK_KEYS_MAX) {
             let key = guard.key()?;
-            if let Some((prefix, extent)) = small_block(&key) {
-                let seen = seen.entry(prefix.to_vec()).or_insert((0, Extent::NONE));
-                *seen = (seen.0 + 1, seen.1.and(extent));
+            if let Some(block) = BlockOfKey::of(&key).filter(|block| block.small) {
+                let seen = seen.entry(block.prefix.to_vec()).or_insert((0, Extent::NONE));
+                *seen = (seen.0 + 1, seen.1.and(block.extent));
             }
             last = Some(key.to_vec());
         }
@@ -242,9 +235,81 @@ impl Counts {
     }
 }
 
-/// The prefix of the partition and where the block of this key lies, if it is a small one.
-fn small_block(key: &[u8]) -> Option<(&[u8], Extent)> {
-    let (prefix, BlockTail { address, events, bytes }) = keys::split_block_key(key)?;
-    let extent = Extent { first: address.min_ts, last: address.max_ts };
-    is_small(events, bytes as usize).then_some((prefix, extent))
+/// What the key of a block says of it.
+struct BlockOfKey<'a> {
+    /// What begins the keys of its partition.
+    prefix: &'a [u8],
+    extent: Extent,
+    small: bool,
+}
+
+impl BlockOfKey<'_> {
+    fn of(key: &[u8]) -> Option<BlockOfKey<'_>> {
+        let (prefix, BlockTail { address, events, bytes }) = keys::split_block_key(key)?;
+        let extent = Extent { first: address.min_ts, last: address.max_ts };
+        Some(BlockOfKey { prefix, extent, small: is_small(events, bytes as usize) })
+    }
+}
+
+/// Small blocks that stand together, told apart as compaction does: a full block that touches none of
+/// those before it ends a run. Blocks come in order of their least times.
+struct Runs {
+    /// Small blocks of the runs that are long enough, and where they lie.
+    count: u32,
+    extent: Extent,
+    /// The run under way: its small blocks, and the last time that a block of it reaches.
+    run: u32,
+    run_extent: Extent,
+    reach: Timestamp,
+}
+
+impl Default for Runs {
+    fn default() -> Self {
+        Runs { count: 0, extent: Extent::NONE, run: 0, run_extent: Extent::NONE, reach: Timestamp::MIN }
+    }
+}
+
+impl Runs {
+    /// The runs of a partition that reach into `extent`, and the small blocks beside them.
+    fn among(snapshot: &Snapshot, keyspace: &Keyspace, prefix: &[u8], extent: Extent) -> fjall::Result<Runs> {
+        let mut start = [prefix, &ordered_time(extent.first)].concat();
+        for guard in snapshot.range(keyspace, prefix.to_vec()..start.clone()).rev() {
+            let key = guard.key()?;
+            if !BlockOfKey::of(&key).is_some_and(|block| block.small) {
+                break;
+            }
+            start = key.to_vec();
+        }
+        let mut runs = Runs::default();
+        for guard in snapshot.range(keyspace, start..keys::behind(prefix)) {
+            let key = guard.key()?;
+            let Some(block) = BlockOfKey::of(&key) else { continue };
+            runs.push(block.extent, block.small);
+            if !block.small && block.extent.first > extent.last {
+                break;
+            }
+        }
+        Ok(runs)
+    }
+
+    fn push(&mut self, block: Extent, small: bool) {
+        if small {
+            (self.run, self.run_extent) = (self.run + 1, self.run_extent.and(block));
+        } else if block.first > self.reach {
+            let long = self.run as usize >= SMALL_RUN_LEAST;
+            *self = if long { self.with_run() } else { Runs { count: self.count, extent: self.extent, ..Runs::default() } };
+            return;
+        }
+        self.reach = self.reach.max(block.last);
+    }
+
+    fn with_run(&self) -> Runs {
+        Runs { count: self.count + self.run, extent: self.extent.and(self.run_extent), ..Runs::default() }
+    }
+
+    /// How many, and where. The last run counts whatever its length: it may grow.
+    fn finish(self) -> (u32, Extent) {
+        let Runs { count, extent, .. } = self.with_run();
+        (count, extent)
+    }
 }

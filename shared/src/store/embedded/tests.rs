@@ -8,6 +8,7 @@ use fjall::AbstractTree;
 use tempfile::TempDir;
 
 use super::*;
+use crate::limits::BLOCK_EVENTS_MAX;
 use crate::model::Timestamp;
 use crate::store::conformance::{self, block, blocks_of, partition};
 use crate::store::{MemoryStore, Store, StoredBlock};
@@ -107,6 +108,33 @@ async fn fragments_are_found_again_after_a_restart() {
     store.close();
     let store = open(&dir).unwrap();
     assert_eq!(store.fragmented(8, None, 10).await.unwrap(), [place()]);
+}
+
+#[tokio::test]
+async fn small_blocks_alone_between_full_ones_are_no_reason_to_read_those_again() {
+    let dir = temp();
+    let store = open(&dir).unwrap();
+    let full = |at| EncodedBlock { events: BLOCK_EVENTS_MAX as u32, ..block(&place(), at, at + 9, at as u64, "full") };
+    let small = |at| block(&place(), at, at + 4, at as u64, "small");
+    // Three small blocks between two full ones, again and again.
+    let history =
+        |from: i64| (from..from + 20).flat_map(move |n| [full(n * 100), small(n * 100 + 20), small(n * 100 + 30), small(n * 100 + 40)]);
+    store.append(history(0).chain([full(2_000)]).collect()).await.unwrap();
+    assert_eq!(store.fragmented(8, None, 10).await.unwrap(), []);
+    // Then many that stand together: only those are to be read.
+    store.append((0..8).map(|n| small(3_000 + 10 * n)).collect()).await.unwrap();
+    assert_eq!(store.fragmented(8, None, 10).await.unwrap(), [place()]);
+    let range = |from, to| TimeRange { from: Timestamp::from_nanos(from), to: Timestamp::from_nanos(to) };
+    assert_eq!(store.fragments(&place()).await.unwrap(), range(3_000, 3_075));
+    // A fourth beside three old ones makes them worth it.
+    store.append(vec![small(550), full(4_000)]).await.unwrap();
+    assert_eq!(store.fragmented(8, None, 10).await.unwrap(), [place()]);
+    assert_eq!(store.fragments(&place()).await.unwrap(), range(520, 3_075));
+    // After a start all is looked at once.
+    store.close();
+    let store = open(&dir).unwrap();
+    assert_eq!(store.fragmented(8, None, 10).await.unwrap(), [place()]);
+    assert_eq!(store.fragments(&place()).await.unwrap(), range(520, 3_075));
 }
 
 #[tokio::test]
