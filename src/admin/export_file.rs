@@ -58,8 +58,7 @@ impl ExportFile {
         if path.symlink_metadata().is_ok() {
             return Err(Failure::Usage(format!("{} is there already", path.display())));
         }
-        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let hidden = tempfile::Builder::new().prefix(".braid-export-").permissions(Permissions::from_mode(0o666)).tempfile_in(dir);
+        let hidden = tempfile::Builder::new().prefix(".braid-export-").permissions(Permissions::from_mode(0o666)).tempfile_in(dir_of(path));
         let hidden = hidden.map_err(failed)?;
         let sink = BufWriter::with_capacity(WRITE_BYTES, hidden.reopen().map_err(failed)?);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -100,8 +99,14 @@ impl ExportFile {
         file.sync_all().map_err(failed)?;
         let bytes = file.metadata().map_err(failed)?.len();
         hidden.persist_noclobber(&path).map_err(|error| failed(error.error))?;
+        // Only now does its name outlast a crash too.
+        File::open(dir_of(&path)).and_then(|dir| dir.sync_all()).map_err(failed)?;
         Ok(bytes)
     }
+}
+
+fn dir_of(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn local(path: &Path, why: &dyn std::fmt::Display) -> Failure {

@@ -308,12 +308,19 @@ fn told(error: &object_store::Error) -> String {
     short.chars().take(TOLD_MAX).collect()
 }
 
+/// Makes a directory and what is missing above it, and syncs what names them: files that outlast a crash do so by their names.
+fn make_dir(dir: &std::path::Path) -> std::io::Result<()> {
+    let missing: Vec<_> = dir.ancestors().take_while(|dir| !dir.exists()).collect();
+    std::fs::create_dir_all(dir)?;
+    missing.into_iter().filter_map(std::path::Path::parent).try_for_each(|dir| std::fs::File::open(dir)?.sync_all())
+}
+
 /// A local directory is made where it is missing; its files are synced before a call returns. Of S3
 /// the environment says the credentials, the region and the endpoint: `AWS_*`, as other tools have it.
 fn open_url(url: &str) -> Result<Opened, String> {
     if let Some(dir) = url.strip_prefix("file://") {
         let dir = PathBuf::from(dir);
-        std::fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+        make_dir(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
         let store = LocalFileSystem::new_with_prefix(&dir).map_err(|error| error.to_string())?;
         return Ok(Opened::new(Arc::new(store.with_fsync(true)), Path::default()));
     }
