@@ -39,7 +39,7 @@ fn verified(shards: u32) -> Vec<Verified> {
         let stamp = || Ok(Stamp { time: 1, node: 1 });
         let Ok(blocks) = encode::<Infallible>(&Arc::new(partition.clone()), &epoch.layout, rows, BLOCK_BYTES_MAX, stamp);
         let blocks = blocks.into_iter().map(|block| Block::open(block.bytes).unwrap()).collect();
-        Verified { planned: Planned { partition, epoch: epoch.clone() }, blocks }
+        Verified { planned: Planned { partition, epoch: epoch.clone() }, blocks, runs: Vec::new() }
     };
     buffers.into_iter().enumerate().map(read).collect()
 }

@@ -13,7 +13,7 @@ use braid_shared::block::Block;
 use braid_shared::catalog::{CatalogError, NamespaceView, View};
 use braid_shared::cold::rules::{Published, Sources, TableFile, is_due, sources};
 use braid_shared::cold::tables::Wanted;
-use braid_shared::cold::{Bucket, DatabaseError, Page, PageId};
+use braid_shared::cold::{Bucket, DatabaseError, Page, PageId, Run};
 use braid_shared::model::{Namespace, TimeRange, Timestamp};
 use braid_shared::partition::Partition;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -46,6 +46,8 @@ pub struct TableRead {
     pub published: Published,
     /// Suffixes that are read of it.
     pub suffixes: Range<u32>,
+    /// Whether the store is read too, and may have later writes of its events.
+    pub merged: bool,
 }
 
 /// Where the partitions of a scan are read.
@@ -61,8 +63,16 @@ pub struct Split {
 pub struct TableAnswer {
     /// Which one.
     pub table: TableRead,
-    /// Blocks with their suffixes; or why there are none.
-    pub blocks: Result<Vec<(u32, Block)>, DatabaseError>,
+    /// What it gave; or why there is nothing.
+    pub rows: Result<TableRows, DatabaseError>,
+}
+
+/// Events of a table: as blocks of partitions, to be merged with others, or as rows of all of them, which merge with nothing.
+pub enum TableRows {
+    /// Blocks with their suffixes.
+    Blocks(Vec<(u32, Block)>),
+    /// Runs of rows.
+    Runs(Vec<Run>),
 }
 
 impl Query {
@@ -94,7 +104,7 @@ impl Query {
             in_store[range.clone()].fill(hot);
             if let Some(published) = entry.and_then(|entry| entry.published.as_ref()).filter(|_| cold) {
                 let suffixes = first.partition.suffix..planned[range.end - 1].partition.suffix + 1;
-                tables.push(TableRead { bucket: bucket_of(first), published: published.clone(), suffixes });
+                tables.push(TableRead { bucket: bucket_of(first), published: published.clone(), suffixes, merged: hot });
             }
         }
         Ok(Split { hot: Some(in_store), tables })
@@ -115,14 +125,30 @@ impl Query {
         let id: Option<Arc<str>> = id.map(Arc::from);
         let read = |table: TableRead| {
             let wanted = Wanted { range, suffixes: table.suffixes.clone(), id: id.clone() };
-            let reading = async move {
-                let blocks = self.tables.blocks(&fresh.namespace.groups, &table.bucket, &table.published, &wanted).await;
-                TableAnswer { table, blocks }
-            };
-            reading.boxed()
+            async move { TableAnswer { rows: self.read_table(fresh, &table, &wanted).await, table } }.boxed()
         };
         let reads: Vec<_> = tables.iter().cloned().map(read).collect();
         stream::iter(reads).buffered(TABLE_READS_MAX).collect().await
+    }
+
+    /// Reads a table: as rows where all of it is wanted and nothing in the store can belong to its events.
+    async fn read_table(&self, fresh: &Fresh, table: &TableRead, wanted: &Wanted) -> Result<TableRows, DatabaseError> {
+        let (groups, bucket, published) = (&fresh.namespace.groups, &table.bucket, &table.published);
+        if !table.merged && wanted.id.is_none() && wanted.suffixes == (0..bucket.layout.shards) {
+            return self.tables.runs(groups, bucket, published, wanted.range).await.map(TableRows::Runs);
+        }
+        self.tables.blocks(groups, bucket, published, wanted).await.map(TableRows::Blocks)
+    }
+}
+
+impl TableAnswer {
+    /// Bytes of what it gave.
+    pub fn bytes(&self) -> usize {
+        match &self.rows {
+            Ok(TableRows::Blocks(blocks)) => blocks.iter().map(|(_, block)| block.bytes().len()).sum(),
+            Ok(TableRows::Runs(runs)) => runs.iter().map(Run::bytes).sum(),
+            Err(_) => 0,
+        }
     }
 }
 

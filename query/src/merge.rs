@@ -62,6 +62,11 @@ fn merge_blocks(verified: &Verified, blocks: &[Block], range: TimeRange) -> Resu
     block::merge(&verified.planned.epoch.layout, blocks, range, &Projection::All).map_err(|error| verified.damaged(&error))
 }
 
+/// A partition's runs, each a table.
+fn of_runs(verified: &Verified, range: TimeRange) -> impl Iterator<Item = Result<Table, QueryError>> + '_ {
+    verified.runs.iter().map(move |run| run.table(range, &Projection::All).map_err(|error| verified.damaged(&error)))
+}
+
 /// The blocks in which an id occurs, since no others take part in the events that have it, and the
 /// least range of time that holds those events; nothing where there are none.
 fn blocks_with(verified: &Verified, range: TimeRange, id: &str) -> Result<Option<(Vec<Block>, TimeRange)>, QueryError> {
@@ -82,11 +87,13 @@ fn blocks_with(verified: &Verified, range: TimeRange, id: &str) -> Result<Option
 pub fn newest(verified: &[Verified], range: TimeRange, filter: &Filter, id: &str) -> Result<Option<Vec<u8>>, QueryError> {
     let mut newest: Option<(Part, usize)> = None;
     for verified in verified {
-        let Some((blocks, range)) = blocks_with(verified, range, id)? else { continue };
-        let part = Part::new(verified, merge_blocks(verified, &blocks, range)?, filter);
-        let Some(row) = part.last_with(id) else { continue };
-        if newest.as_ref().is_none_or(|(best, at)| best.place(*at) < part.place(row)) {
-            newest = Some((part, row));
+        let of_blocks = blocks_with(verified, range, id)?.map(|(blocks, range)| merge_blocks(verified, &blocks, range));
+        for table in of_blocks.into_iter().chain(of_runs(verified, range)) {
+            let part = Part::new(verified, table?, filter);
+            let Some(row) = part.last_with(id) else { continue };
+            if newest.as_ref().is_none_or(|(best, at)| best.place(*at) < part.place(row)) {
+                newest = Some((part, row));
+            }
         }
     }
     Ok(newest.map(|(part, row)| {
@@ -106,12 +113,14 @@ impl Rows {
         after: Option<&Position>,
     ) -> Result<Rows, QueryError> {
         let mut parts = Vec::new();
-        for verified in verified.iter().filter(|verified| !verified.blocks.is_empty()) {
-            let table = merge_blocks(verified, &verified.blocks, range)?;
-            let mut part = Part::new(verified, table, filter);
-            part.skip(order, after);
-            if !part.left.is_empty() {
-                parts.push(part);
+        for verified in verified {
+            let of_blocks = Some(&verified.blocks).filter(|blocks| !blocks.is_empty()).map(|blocks| merge_blocks(verified, blocks, range));
+            for table in of_blocks.into_iter().chain(of_runs(verified, range)) {
+                let mut part = Part::new(verified, table?, filter);
+                part.skip(order, after);
+                if !part.left.is_empty() {
+                    parts.push(part);
+                }
             }
         }
         let mut rows = Rows { heap: (0..parts.len()).collect(), parts, order };

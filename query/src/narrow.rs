@@ -47,6 +47,9 @@ fn times(verified: &[Verified], range: TimeRange, order: Order, rows: usize, aft
             let found = times_of(block, range, order, rows.saturating_add(1), after);
             times.extend(found.map_err(|error| verified.damaged(&error))?);
         }
+        for run in &verified.runs {
+            take(&run.ts(range).map_err(|error| verified.damaged(&error))?, order, rows.saturating_add(1), after, &mut times);
+        }
     }
     Ok(times)
 }
@@ -71,6 +74,15 @@ fn times_of(block: &Block, range: TimeRange, order: Order, most: usize, after: O
     }
     ts.truncate(most);
     Ok(ts)
+}
+
+/// At most `most` of ascending times, from the end where `order` begins, but for those at `after`.
+fn take(times: &[i64], order: Order, most: usize, after: Option<Timestamp>, taken: &mut Vec<i64>) {
+    let counts = |ts: &&i64| after.is_none_or(|after| after.nanos() != **ts);
+    match order {
+        Order::Asc => taken.extend(times.iter().filter(counts).take(most)),
+        Order::Desc => taken.extend(times.iter().rev().filter(counts).take(most)),
+    }
 }
 
 #[cfg(test)]
@@ -102,7 +114,7 @@ mod tests {
         };
         let blocks = blocks.iter().map(encoded).collect();
         let epoch = Arc::new(Epoch { range: TimeRange::ALL, layout });
-        Verified { planned: Planned { partition: (*partition).clone(), epoch }, blocks }
+        Verified { planned: Planned { partition: (*partition).clone(), epoch }, blocks, runs: Vec::new() }
     }
 
     fn range(from: i64, to: i64) -> TimeRange {

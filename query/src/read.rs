@@ -16,7 +16,7 @@ use braid_shared::store::{Consistency, Day, End, Enough, Scan};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use crate::Query;
-use crate::cold::{Fresh, TableRead};
+use crate::cold::{Fresh, TableAnswer, TableRead};
 use crate::error::QueryError;
 use crate::fan_out::{FanOut, fan_out};
 use crate::plan::{Epoch, KeyPlan, Order, Selection, days_of};
@@ -357,7 +357,7 @@ impl Reader {
                 return Ok(None);
             }
             let tables = self.query.read_tables(fresh, &split.tables, stretch.range, self.asked.selection.id.as_deref()).await;
-            let cold: usize = tables.iter().flat_map(|table| &table.blocks).flatten().map(|(_, block)| block.bytes().len()).sum();
+            let cold: usize = tables.iter().map(TableAnswer::bytes).sum();
             // What was planned on the view stands for a grace from when its read began (COLD-8).
             self.query.check_deadline(began, &self.settled.view)?;
             self.query.check_deadline(fresh.view.began, &fresh.view)?;

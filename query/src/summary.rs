@@ -38,7 +38,7 @@ pub async fn summarize(query: Arc<Query>, asked: Asked, spec: Spec) -> Result<Su
 async fn fold(folds: Vec<Fold>, part: Part) -> Result<Vec<Fold>, QueryError> {
     let Part { range, verified, .. } = part;
     let mut hands: Vec<Vec<Verified>> = folds.iter().map(|_| Vec::new()).collect();
-    let with_data = verified.into_iter().filter(|verified| !verified.blocks.is_empty());
+    let with_data = verified.into_iter().filter(|verified| !verified.is_empty());
     with_data.enumerate().for_each(|(i, verified)| hands[i % folds.len()].push(verified));
     let work = folds.into_iter().zip(hands).map(|(mut fold, hand)| {
         blocking(move || {

@@ -3,13 +3,15 @@
 //! Pure. WHOLE-OR-ERROR: nothing is merged before this has passed.
 
 use std::collections::HashSet;
+use std::fmt;
 
 use braid_shared::block::{Block, BlockError};
-use braid_shared::cold::DatabaseError;
+use braid_shared::cold::{DatabaseError, Run};
 use braid_shared::layout::LayoutVersion;
+use braid_shared::partition::Partition;
 use braid_shared::store::StoredBlock;
 
-use crate::cold::TableAnswer;
+use crate::cold::{TableAnswer, TableRows};
 use crate::error::{Missing, QueryError};
 use crate::fan_out::Answered;
 use crate::walk::Planned;
@@ -24,6 +26,8 @@ pub struct Verified {
     pub planned: Planned,
     /// Its sound blocks.
     pub blocks: Vec<Block>,
+    /// Rows of its bucket's table, of this partition or another: events that merge with nothing.
+    pub runs: Vec<Run>,
 }
 
 /// What verification found.
@@ -46,8 +50,13 @@ pub struct Verdict {
 }
 
 impl Verified {
-    /// The error of a block that can't be decoded.
-    pub fn damaged(&self, why: &BlockError) -> QueryError {
+    /// Whether it has nothing.
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty() && self.runs.is_empty()
+    }
+
+    /// The error of a block or run that can't be decoded.
+    pub fn damaged(&self, why: &dyn fmt::Display) -> QueryError {
         QueryError::BlockDamaged { partition: Box::new(self.planned.partition.clone()), why: why.to_string() }
     }
 }
@@ -70,7 +79,7 @@ pub fn verify(planned: Vec<Planned>, answered: Answered) -> Verdict {
             }
         }
         match fault {
-            None => verdict.sound.push(Verified { planned, blocks }),
+            None => verdict.sound.push(Verified { planned, blocks, runs: Vec::new() }),
             Some(error) => verdict.damaged.push((planned, error)),
         }
     }
@@ -88,22 +97,26 @@ fn open(planned: &Planned, stored: StoredBlock, other: &mut Option<LayoutVersion
 }
 
 impl Verdict {
-    /// Takes in what a table answered: its blocks go to their partitions; without it those are missing.
+    /// Takes in what a table answered: blocks go to their partitions, runs are dealt out among all; without it they are missing.
     pub fn take_table(&mut self, answer: TableAnswer) {
         self.tables.0 += 1;
-        match answer.blocks {
-            Ok(blocks) => {
-                self.tables.1 += 1;
+        self.tables.1 += usize::from(answer.rows.is_ok());
+        let place = |sound: &[Verified], partition: &Partition| sound.binary_search_by(|sound| sound.planned.partition.cmp(partition));
+        match answer.rows {
+            Ok(TableRows::Blocks(blocks)) => {
                 for (suffix, block) in blocks {
-                    let partition = answer.table.bucket.partition(suffix);
-                    if let Ok(at) = self.sound.binary_search_by(|sound| sound.planned.partition.cmp(&partition)) {
+                    if let Ok(at) = place(&self.sound, &answer.table.bucket.partition(suffix)) {
                         self.sound[at].blocks.push(block);
                     }
                 }
             }
+            Ok(TableRows::Runs(runs)) => {
+                let partitions = answer.table.partitions().filter_map(|partition| place(&self.sound, &partition).ok()).collect::<Vec<_>>();
+                partitions.iter().cycle().zip(runs).for_each(|(at, run)| self.sound[*at].runs.push(run));
+            }
             Err(fault) => {
                 for partition in answer.table.partitions() {
-                    if let Ok(at) = self.sound.binary_search_by(|sound| sound.planned.partition.cmp(&partition)) {
+                    if let Ok(at) = place(&self.sound, &partition) {
                         self.absent.push((self.sound.remove(at).planned, "its table can't be read"));
                     }
                 }

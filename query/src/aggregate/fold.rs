@@ -37,12 +37,12 @@ impl Fold {
     /// Adds the events of a partition that lie in `range`, a part of the job's range.
     pub fn add(&mut self, mut verified: Verified, range: TimeRange) -> Result<(), QueryError> {
         self.take_by_header(&mut verified.blocks, range);
-        if verified.blocks.is_empty() {
-            return Ok(());
-        }
         let projection = self.projection();
-        for table in block::pieces(&verified.planned.epoch.layout, &verified.blocks, range, &projection) {
-            let table = table.map_err(|error| verified.damaged(&error))?;
+        let pieces = block::pieces(&verified.planned.epoch.layout, &verified.blocks, range, &projection);
+        let pieces = pieces.map(|table| table.map_err(|error| verified.damaged(&error)));
+        let runs = verified.runs.iter().map(|run| run.table(range, &projection).map_err(|error| verified.damaged(&error)));
+        for table in pieces.chain(runs) {
+            let table = table?;
             self.rows += table.ts.len() as u64;
             self.add_table(&table)?;
         }

@@ -3,7 +3,7 @@
 //!
 //! - `rules`: the life of a bucket, as pure functions with named invariants; read it first.
 //! - `archive`: the archiver, step by step.
-//! - `tables`, `database`: published files back to blocks; where files lie.
+//! - `tables`, `database`: published files back to blocks, or to rows; where files lie.
 //! - `manifest`: what is archived, in documents of its own.
 //! - `table`: events as Parquet and back.
 //! - `group`, `path`: where a bucket's tables lie and what they are called. Pure.
@@ -26,4 +26,5 @@ pub use database::{DatabaseError, DatabaseErrorKind, Databases};
 pub use group::{Database, Group, GroupFault, Groups, Place};
 pub use manifest::{Manifest, Page, PageId};
 pub use rules::{Entry, Facts, Published, Sources, TableFile};
+pub use table::Run;
 pub use tables::{Bucket, Tables};

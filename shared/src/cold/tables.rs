@@ -1,11 +1,13 @@
 //! A bucket's published files back to blocks of its partitions, each file checked against its
 //! manifest entry, so that whoever merges blocks need not know where they came from.
 //!
-//! A file is fetched whole, and checked before anything of it is believed. One that is wanted whole is
-//! decoded once, and its blocks are kept; of others only the pages that are near what is wanted are
-//! decoded, and the file is kept. Both up to a bound: a name is never used for anything else.
+//! A file is fetched whole, checked before anything of it is believed, and kept. Where nothing else may
+//! have writes of its events, whoever reads decodes runs of its rows as it comes to them. Otherwise
+//! they become blocks of their partitions again: all of them, which are kept, or those of the pages
+//! near what is wanted. Both up to a bound: a name is never used for anything else.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +18,7 @@ use tokio::task::JoinError;
 use super::database::{DatabaseError, DatabaseErrorKind, Databases};
 use super::group::{Database, Groups};
 use super::rules::{Published, TableFile};
-use super::table::{About, Digest, TableError, TableReader};
+use super::table::{About, Digest, Run, TableError, TableReader};
 use crate::block::{Block, BlockError, Resettle};
 use crate::layout::Layout;
 use crate::metrics::register;
@@ -26,8 +28,10 @@ use crate::store::overlaps;
 
 /// Bytes of a file up to which it is decoded where it was read, not on a thread of its own.
 const AT_ONCE_BYTES_MAX: u64 = 16 * 1024;
-/// Bytes of blocks that are kept, and of files.
-const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Bytes of blocks that are kept.
+const BLOCKS_KEPT_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Bytes of files that are kept.
+const FILES_KEPT_BYTES_MAX: usize = 96 * 1024 * 1024;
 /// What is larger than this part of that is not kept.
 const KEPT_PART_MAX: usize = 2;
 
@@ -91,6 +95,7 @@ struct Kept<T> {
     files: HashMap<String, (T, usize)>,
     order: VecDeque<String>,
     bytes: usize,
+    bytes_max: usize,
 }
 
 /// Why a file's content is not what it must be.
@@ -109,11 +114,11 @@ impl Tables {
         databases.register(registry)?;
         Ok(Arc::new(Tables {
             databases,
-            blocks: Mutex::default(),
-            readers: Mutex::default(),
-            files: counter("braid_cold_files_read_total", "Table files fetched and decoded.")?,
+            blocks: Kept::new(BLOCKS_KEPT_BYTES_MAX),
+            readers: Kept::new(FILES_KEPT_BYTES_MAX),
+            files: counter("braid_cold_files_read_total", "Table files fetched.")?,
             bytes: counter("braid_cold_bytes_read_total", "Bytes of table files fetched.")?,
-            hits: counter("braid_cold_files_kept_total", "Table files that were at hand, decoded already.")?,
+            hits: counter("braid_cold_files_kept_total", "Table files that were at hand, checked already.")?,
         }))
     }
 
@@ -123,7 +128,7 @@ impl Tables {
     }
 
     /// The blocks of a bucket's published events that are wanted, and perhaps more: by suffix, ascending.
-    /// Every file that touches the range was there, and is what its entry says.
+    /// Every file that touches the range was there, and is what its entry says. They merge with any others.
     pub async fn blocks(
         &self,
         groups: &Groups,
@@ -143,28 +148,48 @@ impl Tables {
         Ok(blocks)
     }
 
+    /// Rows of a bucket's published events, of all its partitions, and perhaps more than those in `range`: for who
+    /// merges them with nothing, since each is an event as it stands. Files as for [`Tables::blocks`].
+    pub async fn runs(&self, groups: &Groups, bucket: &Bucket, published: &Published, range: TimeRange) -> Result<Vec<Run>, DatabaseError> {
+        let database = database_of(groups, published)?;
+        let mut runs = Vec::new();
+        for file in published.files.iter().filter(|file| touches(file, range)) {
+            runs.extend(self.reader(database, bucket, file).await?.runs(range));
+        }
+        Ok(runs)
+    }
+
     async fn file(&self, database: &Database, bucket: &Bucket, file: &TableFile, wanted: &Wanted) -> Result<FileBlocks, DatabaseError> {
         if let Some(kept) = self.blocks.lock().expect("no holder panics").get(&file.path) {
             self.hits.inc();
             return Ok(kept);
         }
-        let altered = |why: String| DatabaseError::new(DatabaseErrorKind::Altered, database, &file.path, why);
-        let kept = self.readers.lock().expect("no holder panics").get(&file.path);
-        let bytes = if kept.is_some() { Bytes::new() } else { self.fetch(database, file).await? };
-        let (of, expected, checksum, wanted) = (bucket.clone(), file.rows, file.checksum, wanted.clone());
-        let reading = move || {
-            let reader = kept.map_or_else(|| TableReader::open(bytes, checksum, &of.about()).map(Arc::new), Ok)?;
-            let (blocks, whole) = decode(&of, &reader, expected, &wanted)?;
-            Ok::<_, Unsound>((reader, blocks, whole))
-        };
-        let read = work_on(file.bytes, reading).await;
-        let (reader, blocks, whole) = read.map_err(|error| altered(error.to_string()))?.map_err(|error| altered(error.to_string()))?;
+        let reader = self.reader(database, bucket, file).await?;
+        let (of, wanted) = (bucket.clone(), wanted.clone());
+        let read = work_on(file.bytes, move || decode(&of, &reader, &wanted)).await;
+        let (blocks, whole) = told(read).map_err(altered(database, file))?;
         if whole {
             self.blocks.lock().expect("no holder panics").keep(&file.path, blocks.clone(), bytes_of(&blocks));
-        } else {
-            self.readers.lock().expect("no holder panics").keep(&file.path, reader.clone(), reader.bytes());
         }
         Ok(blocks)
+    }
+
+    /// A checked file.
+    async fn reader(&self, database: &Database, bucket: &Bucket, file: &TableFile) -> Result<Arc<TableReader>, DatabaseError> {
+        if let Some(kept) = self.readers.lock().expect("no holder panics").get(&file.path) {
+            self.hits.inc();
+            return Ok(kept);
+        }
+        let bytes = self.fetch(database, file).await?;
+        let (about, expected, checksum) = (bucket.about(), file.rows, file.checksum);
+        let opening = move || match TableReader::open(bytes, checksum, &about)? {
+            reader if reader.rows() == expected => Ok(Arc::new(reader)),
+            _ => Err(TableError::Damaged("it has another number of events than its entry says")),
+        };
+        let opened = work_on(file.bytes, opening).await;
+        let reader = told(opened).map_err(altered(database, file))?;
+        self.readers.lock().expect("no holder panics").keep(&file.path, reader.clone(), reader.bytes());
+        Ok(reader)
     }
 
     /// A file's bytes, unchecked.
@@ -180,8 +205,8 @@ impl Tables {
         let bytes = self.fetch(database, file).await?;
         let (about, expected, checksum) = (bucket.about(), file.rows, file.checksum);
         let checking = work_on(file.bytes, move || digest_of(bytes, checksum, &about)).await;
-        let altered = |why: String| DatabaseError::new(DatabaseErrorKind::Altered, database, &file.path, why);
-        let found = checking.map_err(|error| altered(error.to_string()))?.map_err(|error| altered(error.to_string()))?;
+        let altered = altered(database, file);
+        let found = told(checking).map_err(&altered)?;
         if found.rows != expected || digest.is_some_and(|digest| digest != found) {
             return Err(altered("its events are not those that were written".into()));
         }
@@ -192,6 +217,16 @@ impl Tables {
 /// Runs work on a file of so many bytes, here if they are few.
 async fn work_on<T: Send + 'static>(bytes: u64, work: impl FnOnce() -> T + Send + 'static) -> Result<T, JoinError> {
     if bytes <= AT_ONCE_BYTES_MAX { Ok(work()) } else { tokio::task::spawn_blocking(work).await }
+}
+
+/// What came of work on a file, or why nothing did.
+fn told<T, E: fmt::Display>(done: Result<Result<T, E>, JoinError>) -> Result<T, String> {
+    done.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+}
+
+/// The error of a file that is not what its entry says.
+fn altered<'a>(database: &'a Database, file: &'a TableFile) -> impl Fn(String) -> DatabaseError + 'a {
+    |why| DatabaseError::new(DatabaseErrorKind::Altered, database, &file.path, why)
 }
 
 /// The database that holds a published generation.
@@ -220,17 +255,14 @@ fn digest_of(bytes: Bytes, checksum: u64, about: &About) -> Result<Digest, Table
 
 /// A file's events as blocks of the partitions that they belong to, and whether all of them were decoded:
 /// unless one id is looked for, or little of the file is near what is wanted.
-fn decode(bucket: &Bucket, reader: &TableReader, expected: u64, wanted: &Wanted) -> Result<(FileBlocks, bool), Unsound> {
-    if reader.rows() != expected {
-        return Err(TableError::Damaged("it has another number of events than its entry says").into());
-    }
+fn decode(bucket: &Bucket, reader: &TableReader, wanted: &Wanted) -> Result<(FileBlocks, bool), Unsound> {
     let (layout, id) = (&*bucket.layout, wanted.id.as_deref());
     if let Some(id) = id
         && !reader.may_hold(wanted.range, id)?
     {
         return Ok((Arc::new([]), false));
     }
-    let whole = id.is_none() && reader.rows_near(wanted.range) > expected / 2;
+    let whole = id.is_none() && reader.rows_near(wanted.range) > reader.rows() / 2;
     let range = if whole { TimeRange::ALL } else { wanted.range };
     let mut by_suffix: HashMap<u32, Resettle> = HashMap::new();
     reader.each(range, |ts, of, cells, stamp| {
@@ -252,22 +284,20 @@ fn decode(bucket: &Bucket, reader: &TableReader, expected: u64, wanted: &Wanted)
     Ok((blocks.into(), whole))
 }
 
-impl<T> Default for Kept<T> {
-    fn default() -> Kept<T> {
-        Kept { files: HashMap::new(), order: VecDeque::new(), bytes: 0 }
-    }
-}
-
 impl<T: Clone> Kept<T> {
+    fn new(bytes_max: usize) -> Mutex<Kept<T>> {
+        Mutex::new(Kept { files: HashMap::new(), order: VecDeque::new(), bytes: 0, bytes_max })
+    }
+
     fn get(&self, path: &str) -> Option<T> {
         self.files.get(path).map(|(kept, _)| kept.clone())
     }
 
     fn keep(&mut self, path: &str, what: T, bytes: usize) {
-        if bytes > KEPT_BYTES_MAX / KEPT_PART_MAX || self.files.contains_key(path) {
+        if bytes > self.bytes_max / KEPT_PART_MAX || self.files.contains_key(path) {
             return;
         }
-        while self.bytes + bytes > KEPT_BYTES_MAX {
+        while self.bytes + bytes > self.bytes_max {
             let Some(oldest) = self.order.pop_front() else { break };
             self.bytes -= self.files.remove(&oldest).map_or(0, |(_, bytes)| bytes);
         }

@@ -1,11 +1,14 @@
 //! Table files: a bucket's merged events as Parquet that DuckDB, Spark and Athena read as it is, and
 //! that gives back every part of every event with the stamp it was written by.
 //!
-//! `schema`: the columns; `write`, `read`: the two ways; `digest`: what proves that they agree.
+//! `schema`: the columns; `write` → `rows` → `encoding`, and `read`, `run`: the two ways; `digest`: what proves that they agree.
 //! Works on bytes in memory; knows no database.
 
 mod digest;
+mod encoding;
 mod read;
+mod rows;
+mod run;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -15,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use digest::Digest;
 pub use read::TableReader;
+pub use run::Run;
 pub use write::{TableWriter, Written};
 
 use crate::layout::LayoutVersion;

@@ -2,6 +2,7 @@
 //! those that were written; the Parquet library may panic on others.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -25,6 +26,12 @@ pub struct TableReader {
     file: SerializedFileReader<Bytes>,
 }
 
+impl fmt::Debug for TableReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableReader").field("bytes", &self.bytes.len()).finish_non_exhaustive()
+    }
+}
+
 /// Part of an event that is older than its latest write: whether it is a tag, its name, its stamp.
 type Older = (bool, String, u64, u64);
 
@@ -34,7 +41,10 @@ impl TableReader {
         if xxh3_64(&bytes) != checksum {
             return Err(TableError::Damaged("its bytes are not those that were written"));
         }
-        let file = SerializedFileReader::new_with_options(bytes.clone(), ReadOptionsBuilder::new().with_page_index().build())?;
+        let mut file = SerializedFileReader::new(bytes.clone())?;
+        if file.metadata().row_groups().iter().any(|group| group.column(leaf::TS).offset_index_offset().is_some()) {
+            file = SerializedFileReader::new_with_options(bytes.clone(), ReadOptionsBuilder::new().with_page_index().build())?;
+        }
         let metadata = file.metadata().file_metadata();
         let said = metadata.key_value_metadata().and_then(|all| all.iter().find(|entry| entry.key == ABOUT)?.value.clone());
         let said = said.ok_or(TableError::Damaged("it does not say what it is"))?;
@@ -61,20 +71,48 @@ impl TableReader {
         u64::try_from(self.file.metadata().file_metadata().num_rows()).unwrap_or(0)
     }
 
+    /// Row groups inside.
+    pub(super) fn row_groups(&self) -> usize {
+        self.file.num_row_groups()
+    }
+
+    pub(super) fn row_group(&self, at: usize) -> Result<Box<dyn RowGroupReader + '_>, TableError> {
+        Ok(self.file.get_row_group(at)?)
+    }
+
     /// Events in the pages that are read for `range`.
     pub fn rows_near(&self, range: TimeRange) -> u64 {
         (0..self.file.num_row_groups()).map(|at| self.near(at, range).len() as u64).sum()
     }
 
-    /// Whether there may be an event with this id in `range`: statistics and bloom filters do not rule it out.
+    /// Whether there may be an event with this id in `range`: neither the bounds of pages nor bloom filters rule it out.
     pub fn may_hold(&self, range: TimeRange, id: &str) -> Result<bool, TableError> {
-        for at in (0..self.file.num_row_groups()).filter(|at| !self.near(*at, range).is_empty()) {
+        for at in 0..self.file.num_row_groups() {
+            let near = self.near(at, range);
+            if near.is_empty() || !self.bounds_hold(at, &near, id) {
+                continue;
+            }
             let ids = self.file.metadata().row_group(at).column(leaf::ID);
             if Sbbf::read_from_column_chunk(ids, &self.bytes)?.is_none_or(|filter| filter.check(id)) {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Whether an id is within the bounds of a page that has some of these rows.
+    fn bounds_hold(&self, group: usize, rows: &Range<usize>, id: &str) -> bool {
+        let index = self.file.metadata().page_index_for_row_group(group);
+        let (Some(ColumnIndexMetaData::BYTE_ARRAY(ids)), Some(pages)) = (index.column_index(leaf::ID), index.page_locations(leaf::ID))
+        else {
+            return true;
+        };
+        let begins = |page: usize| pages.get(page).map_or(i64::MAX, |page| page.first_row_index);
+        (0..pages.len()).any(|page| {
+            let touches = begins(page) < rows.end as i64 && rows.start as i64 <= begins(page + 1).saturating_sub(1);
+            let bounds = ids.min_value(page).zip(ids.max_value(page));
+            touches && bounds.is_none_or(|(min, max)| min <= id.as_bytes() && id.as_bytes() <= max)
+        })
     }
 
     /// Gives every event in `range` to `each`: time, id, parts, latest stamp. Pages outside are not decoded.
@@ -95,7 +133,7 @@ impl TableReader {
 
     /// The rows of a group whose pages may hold events of `range`, by the page index of their times. One
     /// run, since rows ascend by time.
-    fn near(&self, group: usize, range: TimeRange) -> Range<usize> {
+    pub(super) fn near(&self, group: usize, range: TimeRange) -> Range<usize> {
         let metadata = self.file.metadata();
         let rows = usize::try_from(metadata.row_group(group).num_rows()).unwrap_or(0);
         let index = metadata.page_index_for_row_group(group);
@@ -134,13 +172,13 @@ struct Map<T> {
 }
 
 /// A column's values and levels.
-struct Leaf<T> {
-    values: Vec<T>,
-    definition: Vec<i16>,
-    repetition: Vec<i16>,
+pub(super) struct Leaf<T> {
+    pub(super) values: Vec<T>,
+    pub(super) definition: Vec<i16>,
+    pub(super) repetition: Vec<i16>,
 }
 
-fn leaf_of<T: DataType>(group: &dyn RowGroupReader, at: usize, rows: &Range<usize>) -> Result<Leaf<T::T>, TableError> {
+pub(super) fn leaf_of<T: DataType>(group: &dyn RowGroupReader, at: usize, rows: &Range<usize>) -> Result<Leaf<T::T>, TableError> {
     let mut reader = get_typed_column_reader::<T>(group.get_column_reader(at)?);
     let mut leaf = Leaf { values: Vec::new(), definition: Vec::new(), repetition: Vec::new() };
     let skipped = reader.skip_records(rows.start)?;
@@ -152,7 +190,7 @@ fn leaf_of<T: DataType>(group: &dyn RowGroupReader, at: usize, rows: &Range<usiz
 }
 
 /// The values of a column that has one in each row.
-fn required<T: DataType>(group: &dyn RowGroupReader, at: usize, rows: &Range<usize>) -> Result<Vec<T::T>, TableError> {
+pub(super) fn required<T: DataType>(group: &dyn RowGroupReader, at: usize, rows: &Range<usize>) -> Result<Vec<T::T>, TableError> {
     let values = leaf_of::<T>(group, at, rows)?.values;
     if values.len() != rows.len() {
         return Err(TableError::Damaged("a column lacks values"));
@@ -219,9 +257,7 @@ impl Group {
     ) -> Result<(), E> {
         let mut cells = Vec::new();
         for row in 0..self.ts.len() {
-            // In 128 bits: the first microsecond of 64-bit nanoseconds begins before them.
-            let ts = i64::try_from(i128::from(self.ts[row]) * i128::from(MICRO) + i128::from(self.ts_ns[row])).ok();
-            let ts = ts.ok_or(TableError::Damaged("a time beyond 64-bit nanoseconds"))?;
+            let ts = nanos(self.ts[row], self.ts_ns[row])?;
             if ts < range.from.nanos() || ts >= range.to.nanos() {
                 continue;
             }
@@ -275,11 +311,17 @@ impl Group {
     }
 }
 
-fn text(bytes: &ByteArray) -> Result<&str, TableError> {
+/// A time of two columns, in 128 bits: the first microsecond of 64-bit nanoseconds begins before them.
+pub(super) fn nanos(micros: i64, ns: i32) -> Result<i64, TableError> {
+    let nanos = i128::from(micros) * i128::from(MICRO) + i128::from(ns);
+    i64::try_from(nanos).map_err(|_| TableError::Damaged("a time beyond 64-bit nanoseconds"))
+}
+
+pub(super) fn text(bytes: &ByteArray) -> Result<&str, TableError> {
     std::str::from_utf8(bytes.data()).map_err(|_| TableError::Damaged("a string that is not UTF-8"))
 }
 
-fn unsigned(bytes: &[u8]) -> Result<u64, TableError> {
+pub(super) fn unsigned(bytes: &[u8]) -> Result<u64, TableError> {
     match bytes.split_at_checked(U64_BYTES - size_of::<u64>()) {
         Some(([0], low)) => low.try_into().map(u64::from_be_bytes).map_err(|_| TableError::Damaged("a decimal of another length")),
         _ => Err(TableError::Damaged("a decimal that is no u64")),

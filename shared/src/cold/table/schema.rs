@@ -7,24 +7,17 @@
 
 use std::sync::{Arc, LazyLock};
 
-use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::schema::parser::parse_message_type;
-use parquet::schema::types::{ColumnPath, TypePtr};
+use parquet::schema::types::TypePtr;
 
 use super::{About, TableError};
 
-/// Rows of a row group.
-pub(super) const ROW_GROUP_ROWS: usize = 128 * 1024;
-/// Bytes of values, before they are encoded, beyond which a row group ends.
-pub(super) const ROW_GROUP_BYTES: usize = 32 * 1024 * 1024;
-/// Rows of a page: what the page index can tell apart.
-const PAGE_ROWS: usize = 8 * 1024;
-/// Level of zstd.
-const ZSTD_LEVEL: i32 = 3;
-/// How often a bloom filter says yes where it should say no.
-const BLOOM_FALSE: f64 = 0.01;
+/// Rows of a row group: so many that a dictionary of some ten thousand values pays.
+pub(super) const ROW_GROUP_ROWS: usize = 768 * 1024;
+/// Memory of a row group that gathers, bytes, beyond which it ends.
+pub(super) const ROW_GROUP_BYTES: usize = 96 * 1024 * 1024;
 /// Name of [`About`] in the footer.
 pub(super) const ABOUT: &str = "braid";
 
@@ -68,24 +61,13 @@ const COLUMNS: &str = "message braid {
 /// The schema.
 pub(super) static SCHEMA: LazyLock<TypePtr> = LazyLock::new(|| Arc::new(parse_message_type(COLUMNS).expect("the schema is sound")));
 
-/// How a file is written, and what it says of itself.
+/// What a file says of itself; how its columns are written is theirs.
 pub(super) fn properties(about: Option<&About>) -> Result<WriterProperties, TableError> {
     let about = about.map(serde_json::to_string).transpose();
     let about = about.map_err(|_| TableError::Damaged("what a file says of itself can't be written"))?;
-    let column = ColumnPath::from;
     let builder = WriterProperties::builder()
         .set_created_by(concat!("braid ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_key_value_metadata(about.map(|about| vec![KeyValue::new(ABOUT.to_owned(), about)]))
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
-        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
-        .set_data_page_row_count_limit(PAGE_ROWS)
-        .set_write_batch_size(PAGE_ROWS)
-        .set_column_dictionary_enabled(column("ts"), false)
-        .set_column_encoding(column("ts"), Encoding::DELTA_BINARY_PACKED)
-        .set_column_dictionary_enabled(column("id"), false)
-        .set_column_bloom_filter_enabled(column("id"), true)
-        .set_column_bloom_filter_fpp(column("id"), BLOOM_FALSE)
-        .set_column_bloom_filter_max_ndv(column("id"), ROW_GROUP_ROWS as u64);
+        .set_key_value_metadata(about.map(|about| vec![KeyValue::new(ABOUT.to_owned(), about)]));
     Ok(builder.build())
 }
 
