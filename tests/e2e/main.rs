@@ -12,6 +12,7 @@ mod compaction;
 mod cql;
 mod cql_faults;
 mod crash;
+mod disk;
 mod dynamodb;
 mod export;
 mod flights;
