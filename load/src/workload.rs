@@ -62,6 +62,8 @@ pub(crate) struct Shape {
     pub(crate) hot_at: Option<(i64, Share)>,
     /// Bytes of the field `note`; 0 for none.
     pub(crate) note_bytes: usize,
+    /// Whether an id is its slot's number, and not a hash of it.
+    pub(crate) counted_ids: bool,
 }
 
 /// The events of a run. Shared by its connections.
@@ -111,7 +113,7 @@ impl Workload {
 
     /// The slot an id was made for: an arbitrary number where it was not made by this workload.
     pub(crate) fn slot_of_id(&self, id: u64) -> u64 {
-        unmix(id).wrapping_sub(self.seed)
+        if self.shape.counted_ids { id } else { unmix(id).wrapping_sub(self.seed) }
     }
 
     /// Where the event of a slot was first sent: the slot itself, unless it is a duplicate.
@@ -120,11 +122,11 @@ impl Workload {
             return slot;
         }
         while slot > 0 {
-            let id = self.id(slot);
-            if !self.shape.duplicates.holds(stream(id, 1)) {
+            let draw = self.draw(slot);
+            if !self.shape.duplicates.holds(stream(draw, 1)) {
                 break;
             }
-            slot -= 1 + at_most(stream(id, 2), slot.min(DUPLICATE_BACK_MAX) - 1);
+            slot -= 1 + at_most(stream(draw, 2), slot.min(DUPLICATE_BACK_MAX) - 1);
         }
         slot
     }
@@ -135,22 +137,23 @@ impl Workload {
         self.times.start() - back(self.shape.late).max(back(self.shape.disorder))
     }
 
-    fn id(&self, slot: u64) -> u64 {
+    /// What all of a slot's event is drawn from.
+    fn draw(&self, slot: u64) -> u64 {
         mix(slot.wrapping_add(self.seed))
     }
 
     fn make(&self, slot: u64, base: i64) -> Event {
-        let id = self.id(slot);
-        let millis = base - self.back(id);
+        let whole = self.draw(slot);
+        let millis = base - self.back(whole);
         let key = match self.shape.hot_at {
-            Some((at, share)) if base >= at && share.holds(stream(id, 3)) => 0,
-            _ => self.keys.choose(stream(id, 4), millis),
+            Some((at, share)) if base >= at && share.holds(stream(whole, 3)) => 0,
+            _ => self.keys.choose(stream(whole, 4), millis),
         };
-        let draw = stream(id, 5);
+        let draw = stream(whole, 5);
         Event {
             slot,
             key,
-            id,
+            id: if self.shape.counted_ids { slot } else { whole },
             millis,
             cents: (draw & 0xffff) as u32,
             quantity: ((((draw >> 16) & 0xffff) * 100) >> 16) as u32,
@@ -159,10 +162,10 @@ impl Workload {
     }
 
     /// How far an event lies before the time of its request.
-    fn back(&self, id: u64) -> i64 {
+    fn back(&self, draw: u64) -> i64 {
         for (number, (share, by)) in [(6, self.shape.late), (8, self.shape.disorder)] {
-            if !share.is_none() && share.holds(stream(id, number)) {
-                return 1 + at_most(stream(id, number + 1), by.max(1) as u64 - 1) as i64;
+            if !share.is_none() && share.holds(stream(draw, number)) {
+                return 1 + at_most(stream(draw, number + 1), by.max(1) as u64 - 1) as i64;
             }
         }
         0
@@ -203,10 +206,12 @@ mod tests {
 
     #[test]
     fn an_id_tells_its_slot_and_no_two_slots_share_one() {
-        let workload = workload(42, one_key(), Shape::default());
-        let events = all(&workload, &[(0, 10_000)]);
-        assert!(events.iter().all(|event| workload.slot_of_id(event.id) == event.slot));
-        assert_eq!(events.iter().map(|event| event.id).collect::<HashSet<_>>().len(), 10_000);
+        for counted_ids in [false, true] {
+            let workload = workload(42, one_key(), Shape { counted_ids, ..Shape::default() });
+            let events = all(&workload, &[(0, 10_000)]);
+            assert!(events.iter().all(|event| workload.slot_of_id(event.id) == event.slot));
+            assert_eq!(events.iter().map(|event| event.id).collect::<HashSet<_>>().len(), 10_000);
+        }
     }
 
     #[test]

@@ -70,6 +70,9 @@ pub(crate) struct RunArgs {
     /// Events that are one of the last 10,000 sent again
     #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Events")]
     pub(crate) duplicates: Option<Share>,
+    /// Ids that count up, in place of random ones
+    #[arg(long, help_heading = "Events")]
+    pub(crate) counted_ids: bool,
     /// Bytes of an event as JSON, about [default: some 120]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=STRING_BYTES_MAX as i64), help_heading = "Events")]
     pub(crate) event_bytes: Option<u32>,
@@ -209,6 +212,7 @@ impl RunArgs {
             duplicates: self.duplicates.unwrap_or_default(),
             hot_at: self.hot_at.map(|at| (start.saturating_add(millis(at)), self.hot_share)),
             note_bytes: note,
+            counted_ids: self.counted_ids,
         }
     }
 }
