@@ -66,6 +66,7 @@ impl Components {
         let ingest = (tier != Tier::Query).then(|| {
             let options = IngestSettings {
                 inflight_bytes_max: settings.inflight_bytes,
+                linger: settings.linger(),
                 auto_create: settings.auto_create,
                 body_idle_max: settings.stall,
                 ..IngestSettings::default()

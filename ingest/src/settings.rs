@@ -15,6 +15,8 @@ pub struct IngestSettings {
     pub gathered_rows_max: usize,
     /// Bytes that may gather for one partition while its previous blocks are in flight.
     pub gathered_bytes_max: usize,
+    /// How long rows gather for a partition that several requests share, from the beginning of its last flush.
+    pub linger: Duration,
     /// Largest encoded block, bytes; the store's choice.
     pub block_bytes_max: usize,
     /// Whether the first write to a namespace makes it.
@@ -30,6 +32,7 @@ impl Default for IngestSettings {
             inflight_requests_max: 4_096,
             gathered_rows_max: 100_000,
             gathered_bytes_max: 32 * 1024 * 1024,
+            linger: Duration::ZERO,
             block_bytes_max: BLOCK_BYTES_MAX,
             auto_create: true,
             body_idle_max: Duration::from_secs(30),

@@ -59,6 +59,12 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("dynamodb-recovery", Some("false"), SWITCH, "braid store init: turn point-in-time recovery on"),
     setting("dynamodb-tags", None, "TAGS", "braid store init: tags of a new table, such as team=metrics,stage=test"),
     setting("auto-create", Some("true"), "BOOL", "Whether the first write to a namespace makes it"),
+    setting(
+        "linger",
+        Some("auto"),
+        "TIME",
+        "How long events gather for one write to a partition that requests share; off, or auto: 20ms on dynamodb, off elsewhere",
+    ),
     setting("auth-token-file", None, "FILE", "File with the token that requests must carry"),
     setting("insecure", Some("false"), SWITCH, "Serve an address other than loopback without a token"),
     setting("refresh", Some("1s"), "TIME", "How often the catalog is read"),

@@ -17,6 +17,11 @@ pub(crate) use dynamodb::DynamoSettings;
 pub(crate) use flags::command;
 pub(crate) use layers::Layers;
 
+/// How long events gather where a store charges by the item: a partition then costs 50 writes a second at most, and one for each KiB.
+const LINGER_BY_ITEM: Duration = Duration::from_millis(20);
+/// Longest that they may: what waits is held in memory, and by clients.
+const LINGER_MAX: Duration = Duration::from_secs(1);
+
 /// What one process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tier {
@@ -52,6 +57,14 @@ pub(crate) enum Heat {
     Off,
 }
 
+/// How long a shared partition's events gather.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Linger {
+    /// As the store is paid for.
+    Auto,
+    For(Duration),
+}
+
 /// How logs are written to standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogFormat {
@@ -70,6 +83,7 @@ pub(crate) struct Settings {
     pub(crate) cql: CqlSettings,
     pub(crate) dynamodb: DynamoSettings,
     pub(crate) auto_create: bool,
+    linger: Linger,
     pub(crate) auth_token: Option<String>,
     pub(crate) refresh: Duration,
     compaction: bool,
@@ -109,6 +123,7 @@ impl Settings {
             cql: read.cql(),
             dynamodb: DynamoSettings::read(&mut read),
             auto_create: read.boolean("auto-create"),
+            linger: read.parsed("linger", Linger::Auto, linger),
             auth_token: read.token("auth-token-file"),
             refresh: read.span("refresh"),
             compaction: read.boolean("compaction"),
@@ -136,12 +151,30 @@ impl Settings {
         if read.faults.is_empty() { Ok(settings) } else { Err(read.faults) }
     }
 
+    /// How long events gather for one write to a partition that several requests share.
+    pub(crate) fn linger(&self) -> Duration {
+        match (self.linger, self.store) {
+            (Linger::For(time), _) => time,
+            (Linger::Auto, StoreKind::DynamoDb) => LINGER_BY_ITEM,
+            (Linger::Auto, StoreKind::Embedded | StoreKind::Cql | StoreKind::Memory) => Duration::ZERO,
+        }
+    }
+
     /// Whether small blocks are merged in the background.
     pub(crate) fn compacts(&self) -> bool {
         match self.store {
             StoreKind::Embedded | StoreKind::Memory => self.compaction,
             StoreKind::DynamoDb | StoreKind::Cql => self.engine_compaction,
         }
+    }
+}
+
+fn linger(value: &str) -> Result<Linger, String> {
+    let time = || value.parse::<Span>().ok().map(Span::duration).filter(|time| *time <= LINGER_MAX).map(Linger::For);
+    match value {
+        "auto" => Ok(Linger::Auto),
+        "off" => Ok(Linger::For(Duration::ZERO)),
+        _ => time().ok_or_else(|| "auto, off, or a time of at most 1s such as 20ms".into()),
     }
 }
 
@@ -255,6 +288,16 @@ mod tests {
         {
             assert_eq!(resolve(&[&format!("--cql-{name}"), wrong]).unwrap_err().len(), 1, "{name}");
         }
+    }
+
+    #[test]
+    fn events_gather_where_the_store_charges_by_the_item_unless_told_otherwise() {
+        let linger = |arguments: &[&str]| resolve(arguments).map(|settings| settings.linger());
+        assert_eq!(linger(&[]), Ok(Duration::ZERO));
+        assert_eq!(linger(&["--store", "dynamodb"]), Ok(LINGER_BY_ITEM));
+        assert_eq!(linger(&["--store", "dynamodb", "--linger", "off"]), Ok(Duration::ZERO));
+        assert_eq!(linger(&["--linger", "5ms"]), Ok(Duration::from_millis(5)));
+        assert!(["0s", "2s", "soon"].iter().all(|wrong| linger(&["--linger", wrong]).is_err()));
     }
 
     #[test]

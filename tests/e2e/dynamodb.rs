@@ -133,7 +133,7 @@ const ORDEALS: [Ordeal; 4] = [
     },
     Ordeal {
         namespace: "applied",
-        run: &["--batch", "50", "--events", "10000"],
+        run: &["--batch", "50", "--events", "40000"],
         fault: |call| match (is_write(call), rand::random_range(0..100)) {
             (true, 0..10) => Fault::FailAfter,
             (true, 10..12) => Fault::Silence,
@@ -142,7 +142,7 @@ const ORDEALS: [Ordeal; 4] = [
     },
     Ordeal {
         namespace: "reset",
-        run: &["--batch", "50", "--events", "10000"],
+        run: &["--batch", "50", "--events", "40000"],
         fault: |call| match (is_write(call), rand::random_range(0..100)) {
             (_, 0..5) => Fault::Reset,
             (true, 5..10) => Fault::ResetAfter,
@@ -152,7 +152,7 @@ const ORDEALS: [Ordeal; 4] = [
     // Of events so large that each partition is read in several pages.
     Ordeal {
         namespace: "pages",
-        run: &["--batch", "200", "--events", "8000", "--event-bytes", "2000"],
+        run: &["--batch", "200", "--events", "20000", "--event-bytes", "2000"],
         fault: |call| match (call.body.get("ExclusiveStartKey"), rand::random_range(0..100)) {
             (Some(_), 0..25) => Fault::Fail,
             (Some(_), 25..50) => Fault::Reset,

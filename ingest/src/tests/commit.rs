@@ -1,5 +1,7 @@
 //! Group commit, and what becomes of rows when the store fails, hesitates or hangs.
 
+use std::time::Duration;
+
 use axum::http::StatusCode;
 use braid_shared::codes;
 use braid_shared::store::StoreErrorKind;
@@ -162,6 +164,75 @@ async fn what_waits_for_one_partition_is_bounded() {
     server.store.let_go(10);
     assert_eq!(first.await.unwrap().status, StatusCode::OK);
     assert_eq!(server.ids("single", "k").await, ["a"], "nothing is done by half");
+}
+
+const LINGER: Duration = Duration::from_millis(20);
+
+/// A node whose shared partitions linger.
+async fn lingering() -> super::Server {
+    let server = server_with(IngestSettings { linger: LINGER, ..IngestSettings::default() }).await;
+    one_suffix(&server).await;
+    server
+}
+
+/// Sends `first`, and `others` while it is in flight; when the last of them is answered, by the clock of the test.
+async fn sharing(server: &super::Server, first: String, others: Vec<String>) -> Duration {
+    let sent = tokio::time::Instant::now();
+    server.store.hold();
+    let first = server.post_in_background(SINGLE, first);
+    server.store.begun(1).await;
+    let others: Vec<_> = others.into_iter().map(|body| server.post_in_background(SINGLE, body)).collect();
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    server.store.let_go(1_000);
+    assert_eq!(first.await.unwrap().status, StatusCode::OK);
+    for answer in join_all(others).await {
+        assert_eq!(answer.unwrap().status, StatusCode::OK);
+    }
+    sent.elapsed()
+}
+
+/// As long as a linger by the clock of the test, which knows milliseconds only.
+fn lingered(took: Duration) -> bool {
+    (LINGER..LINGER + Duration::from_millis(2)).contains(&took)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_that_requests_share_is_flushed_once_a_linger() {
+    let server = lingering().await;
+    let took = sharing(&server, event("k", "a", 1), vec![event("k", "b", 2), event("k", "c", 2)]).await;
+    assert_eq!(server.store.rows_tried(), [1, 2]);
+    assert!(lingered(took), "{took:?}");
+    for (id, waits) in [("d", true), ("e", false)] {
+        let sent = tokio::time::Instant::now();
+        assert_eq!(server.post(SINGLE, event("k", id, 3)).await.status, StatusCode::OK);
+        assert_eq!(
+            lingered(sent.elapsed()),
+            waits,
+            "{id} took {:?}: two requests shared the flush before d, none that before e",
+            sent.elapsed()
+        );
+    }
+    assert_eq!(server.store.rows_tried(), [1, 2, 1, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_writes_alone_waits_for_nobody() {
+    let server = lingering().await;
+    let sent = tokio::time::Instant::now();
+    for id in ["a", "b", "c"] {
+        assert_eq!(server.post(SINGLE, event("k", id, 1)).await.status, StatusCode::OK);
+    }
+    assert_eq!((server.store.rows_tried(), sent.elapsed()), (vec![1, 1, 1], Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_fill_a_write_do_not_linger() {
+    let server = lingering().await;
+    let many = (0..2_000).map(|n| event("k", &format!("{n}"), 2)).collect::<Vec<_>>().join("\n");
+    let took = sharing(&server, event("k", "a", 1), vec![many]).await;
+    assert_eq!((server.store.rows_tried(), took), (vec![1, 2_000], Duration::ZERO));
 }
 
 #[tokio::test]
