@@ -1,9 +1,10 @@
-//! Scans: a Query or two for each partition, several partitions at a time, every page followed.
+//! Scans: a Query for each partition, or one for each of its lanes, several partitions at a time, every page followed.
 //!
-//! A partition's long and short blocks stand in lanes of their own (see `keys`); what is given is
-//! the two merged, in the order of addresses.
+//! Blocks stand in lanes by how long they last (see `keys`); what is given is the lanes merged, in the order
+//! of addresses.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,12 +15,11 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use super::engine::Engine;
 use super::failure::Failure;
 use super::items::{Attributes, DATA, SK, key_of, take_binary};
-use super::keys::{self, Lane, SHORT_NANOS};
-use super::query::{Page, Range};
+use super::keys::{self, LANES};
+use super::query::{self, Page};
 use super::units::Purpose;
-use crate::model::Timestamp;
 use crate::partition::Partition;
-use crate::store::{Consistency, Scan, ScanPage, StoreError, StoredBlock, overlaps};
+use crate::store::{BlockAddress, Consistency, Scan, ScanPage, StoreError, StoredBlock, overlaps};
 
 /// Partitions that are read at the same time.
 const PARTITIONS_AT_ONCE: usize = 16;
@@ -41,18 +41,16 @@ pub(super) struct Cursor {
 #[derive(Clone, Debug)]
 struct Reading {
     index: u32,
-    /// Whether the range begins so early that nothing before it is worth a look of its own: one
-    /// Query may then cover both lanes.
-    whole: bool,
-    long: LaneReading,
-    short: LaneReading,
+    /// So many lanes, the first ones, are looked back to the bucket's start at least: one Query covers them.
+    together: usize,
+    lanes: [LaneReading; LANES],
 }
 
 /// One lane under way.
 #[derive(Clone, Debug, Default)]
 struct LaneReading {
     at: At,
-    /// Blocks that can't be given yet, for the other lane may have earlier ones.
+    /// Blocks that can't be given yet, for another lane may have earlier ones.
     held: VecDeque<StoredBlock>,
 }
 
@@ -70,16 +68,17 @@ impl LaneReading {
         self.held.is_empty() && !matches!(self.at, At::End)
     }
 
-    fn first(&self) -> Option<&StoredBlock> {
-        self.held.front()
+    /// Where the next block stands that is at hand.
+    fn first(&self) -> Option<BlockAddress> {
+        self.held.front().map(|block| block.address)
     }
 }
 
 impl Reading {
     fn new(index: u32, scan: &Scan) -> Reading {
-        let from = scan.range.from.nanos().saturating_sub(SHORT_NANOS);
-        let whole = from <= scan.partitions[index as usize].bucket.nanos();
-        Reading { index, whole, long: LaneReading::default(), short: LaneReading::default() }
+        let bucket = scan.partitions[index as usize].bucket;
+        let together = (0..LANES).take_while(|lane| keys::earliest(*lane, scan.range.from) <= bucket).count();
+        Reading { index, together, lanes: Default::default() }
     }
 
     fn partition<'a>(&self, scan: &'a Scan) -> &'a Partition {
@@ -87,28 +86,31 @@ impl Reading {
     }
 
     fn is_done(&self) -> bool {
-        [&self.long, &self.short].iter().all(|lane| matches!(lane.at, At::End) && lane.held.is_empty())
+        self.lanes.iter().all(|lane| matches!(lane.at, At::End) && lane.held.is_empty())
     }
 
-    fn lane(&mut self, lane: Lane) -> &mut LaneReading {
-        match lane {
-            Lane::Long => &mut self.long,
-            Lane::Short => &mut self.short,
-        }
+    /// The lanes that have nothing at hand, by the Queries that read on in them.
+    fn wanting(&self) -> Vec<Range<usize>> {
+        let fresh = self.lanes.iter().all(|lane| matches!(lane.at, At::Start));
+        let together = if fresh { self.together } else { 0 };
+        let alone = (together..LANES).filter(|lane| self.lanes[*lane].is_wanting()).map(|lane| lane..lane + 1);
+        (together > 0).then_some(0..together).into_iter().chain(alone).collect()
     }
 
-    /// Sort keys of a lane where blocks of the range may stand.
-    fn between(&self, lane: Lane, scan: &Scan) -> (Vec<u8>, Vec<u8>) {
-        let first = match lane {
-            Lane::Short if !self.whole => Timestamp::from_nanos(scan.range.from.nanos().saturating_sub(SHORT_NANOS)),
-            _ => Timestamp::MIN,
-        };
-        (keys::lane_start(lane, first), keys::lane_start(lane, scan.range.to))
-    }
-
-    fn query(&self, between: (Vec<u8>, Vec<u8>), scan: &Scan) -> Range {
+    /// The sort keys of lanes where blocks of the range may stand.
+    fn query(&self, lanes: &Range<usize>, scan: &Scan) -> query::Range {
+        let (first, last) = (lanes.start, lanes.end - 1);
+        let between = (keys::lane_start(first, keys::earliest(first, scan.range.from)), keys::lane_start(last, scan.range.to));
         let strong = scan.consistency == Consistency::Strong;
-        Range { pk: keys::blocks_pk(self.partition(scan)), between, strong, limit: None, data: true }
+        query::Range { pk: keys::blocks_pk(self.partition(scan)), between, strong, limit: None, data: true }
+    }
+
+    /// Behind which key a Query over lanes goes on.
+    fn after(&self, lanes: &Range<usize>) -> Option<Attributes> {
+        match &self.lanes[lanes.start].at {
+            At::Behind(key) => Some(key.clone()),
+            At::Start | At::End => None,
+        }
     }
 
     /// Takes in a page's blocks, each in its lane.
@@ -119,38 +121,31 @@ impl Reading {
             let ((lane, address), bytes) =
                 whole.ok_or_else(|| Failure::corrupt(format!("an item of {:?} is no block", self.partition(scan))))?;
             if overlaps(&address, scan.range) {
-                self.lane(lane).held.push_back(StoredBlock { address, bytes: Bytes::from(bytes) });
+                self.lanes[lane].held.push_back(StoredBlock { address, bytes: Bytes::from(bytes) });
             }
         }
         Ok(())
     }
 
-    /// Takes in how far a Query over both lanes came.
-    fn came_to(&mut self, next: Option<Attributes>, scan: &Scan) -> Result<(), StoreError> {
+    /// Takes in how far a Query over lanes came.
+    fn came_to(&mut self, lanes: Range<usize>, next: Option<Attributes>, scan: &Scan) -> Result<(), StoreError> {
         let Some(next) = next else {
-            (self.long.at, self.short.at) = (At::End, At::End);
+            self.lanes[lanes].iter_mut().for_each(|lane| lane.at = At::End);
             return Ok(());
         };
-        let at = key_of(&next).and_then(|key| keys::block_of(&key.sk)).ok_or_else(|| Failure::corrupt("a page ends at no block"))?;
-        match at {
-            (Lane::Short, _) => (self.long.at, self.short.at) = (At::End, At::Behind(next)),
-            (Lane::Long, address) if address.min_ts >= scan.range.to => self.long.at = At::End,
-            (Lane::Long, _) => self.long.at = At::Behind(next),
-        }
+        let at = key_of(&next).and_then(|key| keys::block_of(&key.sk)).filter(|(lane, _)| lanes.contains(lane));
+        let (lane, address) = at.ok_or_else(|| Failure::corrupt("a page ends at no block of its range"))?;
+        self.lanes[lanes.start..lane].iter_mut().for_each(|lane| lane.at = At::End);
+        self.lanes[lane].at = if address.min_ts >= scan.range.to { At::End } else { At::Behind(next) };
         Ok(())
     }
 
     /// The blocks that are known to come next.
     fn give(&mut self) -> Vec<StoredBlock> {
-        let mut given = Vec::with_capacity(self.long.held.len() + self.short.held.len());
-        while !self.long.is_wanting() && !self.short.is_wanting() {
-            let long_is_next = match (self.long.first(), self.short.first()) {
-                (Some(long), Some(short)) => long.address < short.address,
-                (long, None) => long.is_some(),
-                (None, Some(_)) => false,
-            };
-            let next = if long_is_next { self.long.held.pop_front() } else { self.short.held.pop_front() };
-            let Some(next) = next else { break };
+        let mut given = Vec::with_capacity(self.lanes.iter().map(|lane| lane.held.len()).sum());
+        while !self.lanes.iter().any(LaneReading::is_wanting) {
+            let next = self.lanes.iter_mut().filter(|lane| !lane.held.is_empty()).min_by_key(|lane| lane.first());
+            let Some(next) = next.and_then(|lane| lane.held.pop_front()) else { break };
             given.push(next);
         }
         given
@@ -204,30 +199,18 @@ impl Engine {
 
     /// Reads on in one partition: whatever lane has nothing at hand.
     async fn step(&self, scan: &Scan, mut reading: Reading, allowed: Duration) -> Result<Step, StoreError> {
+        let wanting = reading.wanting();
+        let pages = wanting.iter().map(|lanes| {
+            let (range, after) = (reading.query(lanes, scan), reading.after(lanes));
+            async move { self.query(&range, after, allowed).await }
+        });
+        let pages: Vec<_> = pages.collect();
         let mut units = 0.0;
-        let fresh = matches!((&reading.long.at, &reading.short.at), (At::Start, At::Start));
-        if fresh && reading.whole {
-            let both = (keys::lane_start(Lane::Long, Timestamp::MIN), keys::lane_start(Lane::Short, scan.range.to));
-            let Page { items, next, units: cost } = self.query(&reading.query(both, scan), None, allowed).await?;
+        for (lanes, page) in wanting.into_iter().zip(try_join_all(pages).await?) {
+            let Page { items, next, units: cost } = page;
             units += cost;
             reading.take(items, scan)?;
-            reading.came_to(next, scan)?;
-        } else {
-            let wanting: Vec<_> = [Lane::Long, Lane::Short].into_iter().filter(|lane| reading.lane(*lane).is_wanting()).collect();
-            let pages = wanting.iter().map(|lane| {
-                let after = match &reading.lane(*lane).at {
-                    At::Behind(key) => Some(key.clone()),
-                    At::Start | At::End => None,
-                };
-                let range = reading.query(reading.between(*lane, scan), scan);
-                async move { self.query(&range, after, allowed).await }
-            });
-            let pages: Vec<_> = pages.collect();
-            for (lane, page) in wanting.into_iter().zip(try_join_all(pages).await?) {
-                units += page.units;
-                reading.take(page.items, scan)?;
-                reading.lane(lane).at = page.next.map_or(At::End, At::Behind);
-            }
+            reading.came_to(lanes, next, scan)?;
         }
         self.units.read(Some(&reading.partition(scan).ns), Purpose::Blocks, units);
         let blocks = reading.give();
@@ -238,8 +221,8 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Timestamp;
     use crate::stamp::Stamp;
-    use crate::store::BlockAddress;
 
     fn block(min: i64, max: i64) -> StoredBlock {
         let address =
@@ -252,16 +235,18 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_given_only_when_the_other_lane_can_have_no_earlier_one() {
+    fn a_block_is_given_only_when_no_other_lane_can_have_an_earlier_one() {
         let lane = |at, mins: &[i64]| LaneReading { at, held: mins.iter().map(|min| block(*min, *min)).collect() };
         let open = || At::Behind(Attributes::new());
-        let mut reading = Reading { index: 0, whole: false, long: lane(open(), &[2, 6]), short: lane(open(), &[1, 3, 4]) };
+        let lanes = [lane(open(), &[2, 7]), lane(At::End, &[]), lane(At::End, &[6]), lane(open(), &[1, 3, 4])];
+        let mut reading = Reading { index: 0, together: 1, lanes };
         assert_eq!(given(&mut reading), [1, 2, 3, 4]);
-        assert_eq!(given(&mut reading), [0; 0], "6 waits for what the short lane has next");
-        reading.short = lane(At::End, &[5]);
-        assert_eq!(given(&mut reading), [5, 6]);
-        assert!(!reading.is_done(), "the long lane goes on");
-        reading.long.at = At::End;
+        assert_eq!(given(&mut reading), [0; 0], "6 and 7 wait for what the last lane has next");
+        assert_eq!(reading.wanting(), [3..4]);
+        reading.lanes[3] = lane(At::End, &[5]);
+        assert_eq!(given(&mut reading), [5, 6, 7]);
+        assert!(!reading.is_done(), "the first lane goes on");
+        reading.lanes[0].at = At::End;
         assert!(reading.is_done());
     }
 }
