@@ -12,6 +12,7 @@ pub mod cold;
 pub mod compaction;
 pub mod heat;
 pub mod layout;
+mod lease;
 pub mod limits;
 pub mod metrics;
 pub mod model;

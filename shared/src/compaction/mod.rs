@@ -1,9 +1,10 @@
 //! Compaction: small blocks of a partition become full, disjoint ones, in the background.
 //!
 //! One group of blocks at a time. Where the store replaces atomically, whoever reads sees the old blocks or
-//! the new; elsewhere the new are appended, and the old deleted when the grace has passed. Giving up at any
-//! point loses nothing. Never deletes what it could not read.
+//! the new; elsewhere the new are appended, and the old deleted when the grace has passed, by the one node that has
+//! claimed the partition (ADR 182). Giving up at any point loses nothing. Never deletes what it could not read.
 
+mod claims;
 mod group;
 mod metrics;
 mod replaced;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use prometheus::Registry;
 
+use self::claims::Claims;
 pub use self::group::GroupLimits;
 use self::group::{Grouper, small};
 use self::metrics::Metrics;
@@ -110,6 +112,7 @@ pub struct Compactor {
     nonces: Nonces,
     patience: HashMap<Partition, Patience>,
     replaced: Replaced,
+    claims: Claims,
 }
 
 /// How long a partition is left alone: the longer, the more often a visit found nothing to do.
@@ -129,8 +132,8 @@ impl Compactor {
         registry: &Registry,
     ) -> Result<Compactor, prometheus::Error> {
         let (metrics, nonces) = (Metrics::new(registry)?, Arc::new(rand::random::<u64>));
-        let (patience, replaced) = (HashMap::new(), Replaced::default());
-        Ok(Compactor { store, layouts, clock, options, metrics, nonces, patience, replaced })
+        let (patience, replaced, claims) = (HashMap::new(), Replaced::default(), Claims::new(store.clone(), clock.clone()));
+        Ok(Compactor { store, layouts, clock, options, metrics, nonces, patience, replaced, claims })
     }
 
     /// With another source of random bits, so that a run can be had again.
@@ -150,6 +153,7 @@ impl Compactor {
 
     /// Visits every fragmented partition once; gives how many groups were rewritten.
     pub async fn round(&mut self) -> Result<usize, StoreError> {
+        self.claims.renew().await;
         self.delete_replaced().await?;
         let (mut rewritten, mut after) = (0, None);
         loop {
@@ -168,14 +172,11 @@ impl Compactor {
             patience.left -= 1;
             return 0;
         }
-        let rewritten = match self.partition(&partition).await {
-            Ok(rewritten) => rewritten,
-            Err(error) => {
-                self.metrics.failures.inc();
-                tracing::warn!(%error, ?partition, "a partition could not be compacted");
-                0
-            }
-        };
+        let rewritten = self.claimed(&partition).await.unwrap_or_else(|error| {
+            self.metrics.failures.inc();
+            tracing::warn!(%error, ?partition, "a partition could not be compacted");
+            0
+        });
         if rewritten > 0 {
             self.patience.remove(&partition);
         } else {
@@ -193,19 +194,34 @@ impl Compactor {
         patience.left = patience.last;
     }
 
+    /// Compacts a partition unless another node is at it; it stays claimed until what was replaced is gone.
+    async fn claimed(&mut self, partition: &Partition) -> Result<usize, CompactionError> {
+        if self.replaced.holds_back(partition) || !self.claims.claim(partition, || (self.nonces)()).await {
+            return Ok(0);
+        }
+        let rewritten = self.partition(partition).await;
+        if !self.replaced.has(partition) {
+            self.claims.release(partition).await;
+        }
+        rewritten
+    }
+
     /// Deletes exactly the blocks whose replacement has stood for the grace.
-    async fn delete_replaced(&self) -> Result<(), StoreError> {
+    async fn delete_replaced(&mut self) -> Result<(), StoreError> {
         while let Some(old) = self.replaced.pop(self.options.grace) {
             if let Err(error) = self.store.delete(&old.partition, &old.blocks).await {
                 self.replaced.give_back(old);
                 return Err(error);
+            }
+            if !self.replaced.has(&old.partition) {
+                self.claims.release(&old.partition).await;
             }
         }
         Ok(())
     }
 
     async fn partition(&self, partition: &Partition) -> Result<usize, CompactionError> {
-        let Some(layout) = (self.layouts)(partition).filter(|_| !self.replaced.holds_back(partition)) else { return Ok(0) };
+        let Some(layout) = (self.layouts)(partition) else { return Ok(0) };
         // Blocks that are full and overlap no small one are not even read.
         let range = self.store.fragments(partition).await?;
         let scan = Scan { partitions: [partition.clone()].into(), range, consistency: Consistency::Strong };

@@ -46,9 +46,13 @@ impl Replaced {
         self.0.lock().expect("no holder panics").push_front(old);
     }
 
+    /// Whether blocks of a partition are known to go.
+    pub(super) fn has(&self, partition: &Partition) -> bool {
+        self.0.lock().expect("no holder panics").iter().any(|old| old.partition == *partition)
+    }
+
     /// Whether a partition must be left alone: what it holds is known to go, or there is no room.
     pub(super) fn holds_back(&self, partition: &Partition) -> bool {
-        let groups = self.0.lock().expect("no holder panics");
-        groups.len() >= GROUPS_MAX || groups.iter().any(|old| old.partition == *partition)
+        self.0.lock().expect("no holder panics").len() >= GROUPS_MAX || self.has(partition)
     }
 }

@@ -3,7 +3,7 @@
 //! `closing` (what is due, and since when) → `walk` (which buckets those are) → `generation` (open,
 //! read by `hot`, write by `build`, publish) → `sweep` (delete what is replaced). `retain` drops what
 //! is too old. Each step may be the last one that an archiver takes: the next one goes on from what
-//! stands. `resting` keeps a database that fails from delaying the others. `audit` looks whether all is well, `preview` at what would be done, `lease` keeps two of them from doing the same work, and nothing hangs on it.
+//! stands. `resting` keeps a database that fails from delaying the others. `audit` looks whether all is well, `preview` at what would be done. A lease keeps two of them from doing the same work, and nothing hangs on it.
 //!
 //! Never deletes what it did not see published a grace ago, or dropped.
 
@@ -12,7 +12,6 @@ mod build;
 mod closing;
 mod generation;
 mod hot;
-mod lease;
 mod metrics;
 mod preview;
 mod resting;
@@ -30,7 +29,6 @@ use prometheus::Registry;
 
 pub use self::audit::Audit;
 use self::closing::Ripening;
-use self::lease::Lease;
 use self::metrics::Metrics;
 pub use self::preview::Preview;
 use self::resting::Resting;
@@ -43,6 +41,7 @@ use super::tables::Tables;
 use crate::block::BlockError;
 use crate::catalog::{Catalog, CatalogError};
 use crate::clock::Clock;
+use crate::lease::Lease;
 use crate::model::{Namespace, Timestamp};
 use crate::store::{Store, StoreError};
 
@@ -50,6 +49,8 @@ use crate::store::{Store, StoreError};
 const EMPTY_MAX: usize = 1_000_000;
 /// Longest pause between two rounds.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// The lease of who archives.
+const LEASE: &str = "cold-lease";
 
 /// Settings of the archiver.
 #[derive(Clone)]
@@ -215,7 +216,7 @@ impl Archiver {
 
     /// Archives for ever, until dropped, while this node holds the lease.
     pub async fn run(mut self) {
-        let mut lease = Lease::new(self.store.clone(), self.clock.clone());
+        let mut lease = Lease::new(self.store.clone(), self.clock.clone(), LEASE.into(), rand::random());
         loop {
             if lease.hold().await {
                 match self.round().await {

@@ -72,3 +72,25 @@ async fn after_the_grace_exactly_the_old_blocks_go() {
     assert_eq!(blocks(&store).await.len(), 1 + 3);
     assert_eq!(table(&store).await.events("k"), before);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_nodes_one_compacts_a_partition_until_what_it_replaced_is_gone() {
+    let engine = TestEngine::start().await;
+    let (here, there) = (store(&engine).await, store(&engine).await);
+    write(&here, 0..30).await;
+    write(&there, 30..60).await;
+    let before = table(&here).await.events("k");
+    let (mut first, mut second) = (compactor(&here, Duration::ZERO), compactor(&there, Duration::ZERO));
+    assert_eq!(first.round().await.unwrap(), 1);
+    assert_eq!(second.round().await.unwrap(), 0, "the first node is at it");
+    first.round().await.unwrap();
+    assert_eq!(blocks(&here).await.len(), 1);
+    write(&there, 60..90).await;
+    // A visit in vain is not repeated in the next round.
+    let mut rewritten = 0;
+    for _ in 0..3 {
+        rewritten += second.round().await.unwrap();
+    }
+    assert_eq!(rewritten, 1, "once the first node has let go");
+    assert_eq!(table(&here).await.events("k")[..60], before);
+}
