@@ -5,6 +5,7 @@
 #[path = "../../shared/src/store/dynamodb/tests/engine.rs"]
 mod engine;
 
+use std::collections::{BTreeSet, HashMap};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -190,7 +191,7 @@ fn throttling_of_one_key_range_slows_that_key_alone() {
     let tiers = engine.tiers();
     let allowance = Mutex::new((Instant::now(), 0.0));
     engine.engine.faults(move |call| {
-        if !is_write(call) || !is_of_key(call, "scorching") {
+        if !is_write(call) || partitions_of(call, "scorching").is_empty() {
             return Fault::None;
         }
         let mut allowance = allowance.lock().expect("no holder panics");
@@ -211,14 +212,70 @@ fn throttling_of_one_key_range_slows_that_key_alone() {
     assert!(throttled.iter().sum::<f64>() > 0.0, "{throttled:?}");
 }
 
-/// What the engine takes of the throttled key.
+/// What the engine takes of the throttled key, or of each of its partitions.
 const WRITES_PER_SECOND: f64 = 20.0;
 
-/// Whether a call is about blocks of a logical key: the names of their partitions begin with `b` and hold it.
-fn is_of_key(call: &Call, key: &str) -> bool {
+/// The partitions of a logical key that a call is about: the names of their blocks begin with `b` and hold it.
+fn partitions_of(call: &Call, key: &str) -> BTreeSet<Vec<u8>> {
     let text = call.body.to_string();
     let names = text.split('"').filter_map(|word| STANDARD.decode(word).ok());
-    names.filter(|name| name.first() == Some(&b'b')).any(|name| name.windows(key.len()).any(|part| part == key.as_bytes()))
+    names.filter(|name| name.first() == Some(&b'b') && name.windows(key.len()).any(|part| part == key.as_bytes())).collect()
+}
+
+/// As DynamoDB does, the engine refuses what is too much for one partition of a key; heat may change N, in steps of a lead.
+#[test]
+fn a_key_whose_ranges_are_throttled_gets_suffixes_until_none_is_and_no_other_key_does() {
+    const NS: &str = "/v1/ranges";
+    let engine = Engine::start();
+    let url = engine.engine.url();
+    let tiers = Tiers::start(|tier| Server::start_with(&[&[tier], &flags(&url)[..]].concat()));
+    let client = tiers.client();
+    // Twice what the engine takes: nothing but its refusals says that a suffix has too much.
+    let policy = json!({"shards": 1, "max_shards": 64, "target_units": 2 * WRITES_PER_SECOND as u32});
+    client.put("/v1/namespaces/ranges", &policy).expect(201);
+    let allowances = Mutex::new(HashMap::new());
+    engine.engine.faults(move |call| {
+        let partitions = if is_write(call) { partitions_of(call, "scorching") } else { BTreeSet::new() };
+        let mut allowances = allowances.lock().expect("no holder panics");
+        let takes = |partition: Vec<u8>| {
+            let (since, left) = allowances.get(&partition).copied().unwrap_or((Instant::now(), WRITES_PER_SECOND));
+            let left = (left + since.elapsed().as_secs_f64() * WRITES_PER_SECOND).min(WRITES_PER_SECOND);
+            allowances.insert(partition, (Instant::now(), if left < 1.0 { left } else { left - 1.0 }));
+            left >= 1.0
+        };
+        if partitions.into_iter().all(takes) { Fault::None } else { Fault::Throttle("TableWriteKeyRangeThroughputExceeded") }
+    });
+    let runs = [("scorching", "60"), ("cool", "10")].map(|(key, rate)| {
+        tiers.verified_run(&[
+            "--namespace",
+            "ranges",
+            "--key",
+            key,
+            "--rate",
+            rate,
+            "--batch",
+            "1",
+            "--duration",
+            "60s",
+            "--connections",
+            "16",
+        ])
+    });
+    let heat = |key| client.read(&query(&format!("{NS}/heat"), &[("key", key)]))["keys"][0].clone();
+    until("the key has suffixes enough, and none is refused", || {
+        let hot = heat("scorching");
+        assert!(!runs[0].is_finished(), "the run is over, and the key is still refused: {hot}");
+        let rate = |of: &str| hot["rate"][of].as_f64().unwrap_or_default();
+        hot["shards"].as_u64() > Some(2) && rate("events") > 40.0 && rate("throttles") == 0.0
+    });
+    assert_eq!((&heat("cool")["shards"], &heat("cool")["rate"]["throttles"]), (&json!(1), &json!(0.0)), "{}", heat("cool"));
+    let layouts = client.read(&query(&format!("{NS}/layout"), &[("key", "scorching")]))["layouts"].clone();
+    for layout in &layouts.as_array().expect("a list")[1..] {
+        let reason = layout["published"]["reason"].as_str().unwrap_or_default();
+        assert!(layout["published"]["automatic"] == true && reason.contains("the store refuses the rate"), "{layouts}");
+    }
+    let [_, cool] = runs.map(|run| clean(run.join().expect("it does not panic")));
+    assert_eq!((&cool["stored"], &cool["retries"]), (&json!(10 * 60), &json!(0)), "{cool}");
 }
 
 /// Between two pages of a read its process is stopped. When it goes on, the blocks of the second page have been
