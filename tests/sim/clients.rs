@@ -16,6 +16,9 @@ const EVENTS_MAX: u64 = 12;
 /// Most rows of a page: more than a run writes.
 const PAGE: u64 = 10_000;
 
+/// Age of the oldest events: in each run the days that are read hold little before them.
+const OLDEST_SECONDS: i64 = 600;
+
 const MILLI: i64 = 1_000_000;
 const SECOND: i64 = 1_000 * MILLI;
 
@@ -30,8 +33,9 @@ pub(crate) enum Purpose {
     Withdraw(Option<&'static str>, u64),
 }
 
-/// What clients know of the times that matter: a node's now and horizon, and starts of layouts.
+/// What clients know of the times that matter: a node's now and horizon, starts of layouts, and how wide buckets are.
 pub(crate) struct Edges {
+    pub(crate) bucket: i64,
     pub(crate) now: i64,
     pub(crate) horizon: i64,
     pub(crate) starts: Vec<i64>,
@@ -45,8 +49,11 @@ impl Edges {
             4 => self.now + chance.between(0, 11_000) * MILLI,
             5 | 6 if !self.starts.is_empty() => chance.pick(&self.starts) + chance.between(-2, 3) * chance.pick(&[1, MILLI]),
             5..=7 => self.horizon + chance.between(-2, 2) * chance.pick(&[1, MILLI, SECOND]),
-            8 => self.now - chance.between(0, 7_200) * SECOND,
-            _ => (self.now / (3_600 * SECOND)) * 3_600 * SECOND + chance.between(-1, 2),
+            8 => self.now - chance.between(0, OLDEST_SECONDS) * SECOND,
+            _ => {
+                let width = *chance.pick(&[SECOND, self.bucket]);
+                self.now.div_euclid(width) * width + chance.between(-1, 2)
+            }
         }
     }
 }

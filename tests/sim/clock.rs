@@ -6,9 +6,8 @@ use std::time::Duration;
 use braid_shared::clock::Clock;
 use braid_shared::model::Timestamp;
 
-/// 2026-11-29T02:00:00Z, when runs begin: the oldest events are of the first seconds of the day, or, where a clock is
-/// behind, of the day before. Later in the day, reads would plan many more buckets that hold nothing.
-pub(crate) const START: i64 = 1_795_917_600_000_000_000;
+/// 2026-11-29T00:00:00Z, shortly after which runs begin.
+pub(crate) const MIDNIGHT: i64 = 1_795_910_400_000_000_000;
 
 /// Clocks that stand still between two ticks.
 #[derive(Debug)]
@@ -16,14 +15,16 @@ pub(crate) struct NodeClock(Mutex<Hands>);
 
 #[derive(Clone, Copy, Debug)]
 struct Hands {
+    /// When the run began.
+    start: i64,
     passed: Duration,
     /// How far the wall clock is off, nanoseconds.
     off: i64,
 }
 
 impl NodeClock {
-    pub(crate) fn new(passed: Duration, off: i64) -> NodeClock {
-        NodeClock(Mutex::new(Hands { passed, off }))
+    pub(crate) fn new(start: i64, off: i64) -> NodeClock {
+        NodeClock(Mutex::new(Hands { start, passed: Duration::ZERO, off }))
     }
 
     pub(crate) fn set_passed(&self, passed: Duration) {
@@ -41,8 +42,8 @@ impl NodeClock {
 
 impl Clock for NodeClock {
     fn now(&self) -> Timestamp {
-        let Hands { passed, off } = self.hands();
-        Timestamp::from_nanos(START + passed.as_nanos() as i64 + off)
+        let Hands { start, passed, off } = self.hands();
+        Timestamp::from_nanos(start + passed.as_nanos() as i64 + off)
     }
 
     fn boot(&self) -> Duration {

@@ -17,6 +17,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::chance::Chance;
+use crate::node::Role;
+use crate::tally::{Tally, What};
 
 /// Longest that a request which nobody waits for any more stays on its way.
 const LATE_MAX_MS: u64 = 20_000;
@@ -42,6 +44,8 @@ pub(crate) struct Weather {
     pub(crate) unseen: u64,
     /// Whether a scan is one page: only then does a reader notice that one is lost.
     pub(crate) one_page: bool,
+    /// Steps of an archiver behind which it is killed, in a million.
+    pub(crate) steps_killed: u64,
     pub(crate) lie: Option<Lie>,
 }
 
@@ -105,7 +109,9 @@ pub(crate) type Ghost = (Duration, Call);
 
 /// A node's line.
 pub(crate) struct Line {
+    role: Role,
     store: Arc<FaultStore>,
+    tally: Tally,
     state: Mutex<State>,
 }
 
@@ -128,9 +134,25 @@ struct Decided {
 }
 
 impl Line {
-    pub(crate) fn new(store: Arc<FaultStore>, chance: Chance, weather: Weather) -> Arc<Line> {
+    pub(crate) fn new(role: Role, store: Arc<FaultStore>, chance: Chance, weather: Weather, tally: Tally) -> Arc<Line> {
         let state = State { chance, weather, cut: false, catalog_cut: false, ghosts: Vec::new() };
-        Arc::new(Line { store, state: Mutex::new(state) })
+        Arc::new(Line { role, store, tally, state: Mutex::new(state) })
+    }
+
+    /// Whether an archiver is killed behind a step.
+    pub(crate) fn kills_at_a_step(&self) -> bool {
+        let mut state = self.state();
+        let steps = state.weather.steps_killed;
+        state.chance.happens(steps)
+    }
+
+    /// What a call tells of its node's work.
+    fn work(&self, call: &Call) -> Option<What> {
+        match (self.role, call) {
+            (Role::Serve, Call::Swap(name, ..)) if name.starts_with("cold/") => Some(What::LateMarks),
+            (Role::Keep, Call::Replace(..)) => Some(What::Compacted),
+            _ => None,
+        }
     }
 
     pub(crate) fn set_weather(&self, weather: Weather) {
@@ -180,7 +202,11 @@ impl Line {
                 if fate == Fate::Twice {
                     self.state().ghosts.push((late, call.clone()));
                 }
+                let work = self.work(&call);
                 let answer = call.perform(store);
+                if let (Some(what), Ok(None | Some(Swap::Done(_)))) = (work, &answer) {
+                    self.tally.add(what, 1);
+                }
                 pass(back).await;
                 return answer;
             }

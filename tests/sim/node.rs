@@ -3,7 +3,6 @@
 //! every task is gone where it stood.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use axum::http::Request;
 use braid_ingest::{Ingest, IngestSettings};
 use braid_query::{Query, QuerySettings};
 use braid_shared::catalog::{Catalog, Shared};
-use braid_shared::cold::{ArchiveOptions, Archiver, Databases, Tables};
+use braid_shared::cold::{ArchiveError, ArchiveOptions, Archiver, Databases, Step, Tables};
 use braid_shared::compaction::{self, CompactionOptions, Compactor, GroupLimits};
 use braid_shared::heat::{self, ControlOptions, Controller, Reporter, Tracker};
 use braid_shared::store::Store;
@@ -26,6 +25,7 @@ use tower::ServiceExt;
 use crate::chance::Chance;
 use crate::clock::NodeClock;
 use crate::line::Line;
+use crate::tally::{Tally, What};
 
 /// How often a node reads the catalog.
 const REFRESH: Duration = Duration::from_secs(1);
@@ -49,9 +49,7 @@ pub(crate) type Inbox = Arc<Mutex<Vec<Answer>>>;
 pub(crate) struct Common {
     /// Databases by URL.
     pub(crate) databases: Arc<HashMap<String, Arc<InMemory>>>,
-    /// Generations published and buckets dropped.
-    pub(crate) archived: Arc<AtomicUsize>,
-    pub(crate) dropped: Arc<AtomicUsize>,
+    pub(crate) tally: Tally,
 }
 
 /// What serves, once the catalog could be read.
@@ -95,7 +93,7 @@ impl Node {
         self.serving = Arc::default();
         match self.role {
             Role::Serve => drop(runtime.spawn(serve(store, clock, chance.fork(), common, self.serving.clone()))),
-            Role::Keep => drop(runtime.spawn(keep(store, clock, chance.fork(), common))),
+            Role::Keep => drop(runtime.spawn(keep(self.line.clone(), clock, chance.fork(), common))),
         }
         self.runtime = Some(runtime);
         self.lag = Duration::ZERO;
@@ -203,25 +201,41 @@ fn tables(common: &Common, registry: &Registry) -> Arc<Tables> {
 
 /// Rounds in one task: its work on other threads then never runs beside anything else, and the order
 /// of events stays that of the seed.
-async fn keep(store: Arc<dyn Store>, clock: Arc<NodeClock>, mut chance: Chance, common: Common) {
+async fn keep(line: Arc<Line>, clock: Arc<NodeClock>, mut chance: Chance, common: Common) {
+    let store: Arc<dyn Store> = line.clone();
     let catalog = open(&store, &clock, &mut chance).await;
-    let registry = Registry::new();
     let group = GroupLimits { small_least: 2, ..CompactionOptions::default().group };
     let options = CompactionOptions { least: 2, group, bytes_per_second: u64::MAX, quiet: Duration::ZERO, ..CompactionOptions::default() };
     let layouts = compaction::layouts(catalog.clone());
     let nonces = Mutex::new(chance.fork());
-    let compactor = Compactor::new(store.clone(), layouts, clock.clone(), options, &registry).expect("metrics are registered once");
+    let compactor = Compactor::new(store.clone(), layouts, clock.clone(), options, &Registry::new()).expect("metrics are registered once");
     let mut compactor = compactor.with_nonces(Arc::new(move || nonces.lock().expect("no holder panics").bits()));
-    let options = ArchiveOptions { bytes_per_second: u64::MAX, ..ArchiveOptions::default() };
-    let archiver = Archiver::new(store, catalog.clone(), tables(&common, &registry), clock, options, &registry);
-    let mut archiver = archiver.expect("metrics are registered once");
+    let archiver = || archiver(line.clone(), catalog.clone(), clock.clone(), &common);
+    let mut at_work = archiver();
     loop {
         tokio::time::sleep(KEEPING_PAUSE).await;
         let _ = catalog.refresh().await;
         let _ = compactor.round().await;
-        if let Ok(Ok(round)) = tokio::time::timeout(ROUND_MAX, archiver.round()).await {
-            common.archived.fetch_add(round.published as usize, Ordering::Relaxed);
-            common.dropped.fetch_add(round.dropped as usize, Ordering::Relaxed);
+        if let Ok(Err(ArchiveError::Stopped(_))) = tokio::time::timeout(ROUND_MAX, at_work.round()).await {
+            common.tally.add(What::ArchiversKilled, 1);
+            at_work = archiver();
         }
     }
+}
+
+/// An archiver that may be killed behind each step it takes: the one after it knows only what stands.
+fn archiver(line: Arc<Line>, catalog: Arc<Catalog>, clock: Arc<NodeClock>, common: &Common) -> Archiver {
+    let (registry, tally, weather) = (Registry::new(), common.tally.clone(), line.clone());
+    let killed = move |step: Step| {
+        match step {
+            Step::Published => tally.add(What::Archived, 1),
+            Step::Swept => tally.add(What::Swept, 1),
+            Step::DroppedBlocks => tally.add(What::Dropped, 1),
+            _ => {}
+        }
+        weather.kills_at_a_step()
+    };
+    let options = ArchiveOptions { bytes_per_second: u64::MAX, stop_after: Some(Arc::new(killed)), ..ArchiveOptions::default() };
+    let tables = tables(common, &registry);
+    Archiver::new(line, catalog, tables, clock, options, &registry).expect("metrics are registered once")
 }

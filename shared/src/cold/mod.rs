@@ -21,7 +21,7 @@ pub mod rules;
 pub mod table;
 pub mod tables;
 
-pub use archive::{ArchiveOptions, Archiver};
+pub use archive::{ArchiveError, ArchiveOptions, Archiver, Step};
 pub use database::{DatabaseError, DatabaseErrorKind, Databases};
 pub use group::{Database, Group, GroupFault, Groups, Place};
 pub use manifest::{Manifest, Page, PageId};
