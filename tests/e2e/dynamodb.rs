@@ -3,7 +3,7 @@
 // The server and the proxy that the store's own tests use; what only those need stays unused here.
 #[allow(dead_code)]
 #[path = "../../shared/src/store/dynamodb/tests/engine.rs"]
-mod engine;
+pub(crate) mod engine;
 
 use std::collections::{BTreeSet, HashMap};
 use std::process::Command;
@@ -27,20 +27,31 @@ use crate::server::{End, PATIENCE, Server, until};
 use crate::tiers::Tiers;
 
 /// An engine, with the runtime that it lives on.
-struct Engine {
-    engine: TestEngine,
-    runtime: Runtime,
+pub(crate) struct Engine {
+    pub(crate) engine: TestEngine,
+    runtime: Arc<Runtime>,
 }
 
 impl Engine {
     /// Starts an engine and makes the table in it.
-    fn start() -> Engine {
-        let runtime = Runtime::new().expect("a runtime");
+    pub(crate) fn start() -> Engine {
+        let runtime = Arc::new(Runtime::new().expect("a runtime"));
         let engine = runtime.block_on(TestEngine::start());
         let url = engine.url();
         let made = Command::new(env!("CARGO_BIN_EXE_braid")).args(["store", "init"]).args(flags(&url)).output().expect("it runs");
         assert!(made.status.success(), "{made:?}");
         Engine { engine, runtime }
+    }
+
+    /// The same engine by another address, whose faults are its own.
+    pub(crate) fn another_door(&self) -> Engine {
+        let engine = self.runtime.block_on(self.engine.another_door());
+        Engine { engine, runtime: self.runtime.clone() }
+    }
+
+    /// A process of both tiers.
+    pub(crate) fn node(&self, more: &[&str]) -> Server {
+        Server::start_with(&[&flags(&self.engine.url())[..], more].concat())
     }
 
     /// A process of one tier; layouts change only as a test says.
@@ -53,7 +64,7 @@ impl Engine {
         Server::start_with(&[&[name, "--heat", "off"], &flags(&url)[..], more].concat())
     }
 
-    fn tiers(&self) -> Tiers {
+    pub(crate) fn tiers(&self) -> Tiers {
         Tiers::start(|name| self.tier(name))
     }
 

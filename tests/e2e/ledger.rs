@@ -12,7 +12,8 @@ use crate::http::{Answer, Client, NDJSON, query};
 use crate::read::{all_events, by_id};
 use crate::server::until;
 
-const KEY: &str = "hot";
+/// The key that is written.
+pub(crate) const KEY: &str = "hot";
 const BATCH: usize = 50;
 /// Events are written around now; the horizon is some 10 s ahead.
 const SPREAD_MS: std::ops::Range<i64> = -2_000..3_000;
@@ -34,6 +35,11 @@ impl Ledger {
     /// Acknowledged so far.
     pub(crate) fn len(&self) -> usize {
         self.events.lock().expect("no holder panics").len()
+    }
+
+    /// Notes an event that a test wrote itself.
+    pub(crate) fn note(&self, id: String, ts: i64) {
+        self.events.lock().expect("no holder panics").insert(id, ts);
     }
 
     /// Waits until so many more events are acknowledged: the cluster takes writes.
@@ -93,6 +99,14 @@ impl Ledger {
         assert!(lost.is_empty(), "{} of {} acknowledged events are lost, such as {:?}", lost.len(), acknowledged.len(), lost[0]);
         // Whatever was sent was sent until it was acknowledged.
         assert_eq!(ids.len(), acknowledged.len(), "{end}");
+    }
+
+    /// Each of these events lies in the one place that the catalog gives it: a point read looks nowhere else.
+    pub(crate) fn check_places(&self, client: &Client, which: impl Fn(&str) -> bool) {
+        let events = self.events.lock().expect("no holder panics").clone();
+        for (id, ts) in events.iter().filter(|(id, _)| which(id)) {
+            client.get(&query(&format!("/v1/{}/events/{id}", self.ns), &[("key", KEY), ("ts", &ts.to_string())])).expect(200);
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 mod admin;
 mod bad_input;
 mod balancer;
+mod catalog;
 mod clock;
 mod cluster;
 mod cold;

@@ -63,7 +63,8 @@ struct State {
 pub(crate) struct TestEngine {
     address: SocketAddr,
     state: Arc<State>,
-    server: JoinHandle<()>,
+    /// Nothing where another door's is used.
+    server: Option<JoinHandle<()>>,
     proxy: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -74,6 +75,16 @@ impl TestEngine {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let server_address = listener.local_addr().expect("it is bound");
         let server = tokio::spawn(dynoxide::server::serve_on(listener, database));
+        TestEngine::door(server_address, Some(server)).await
+    }
+
+    /// A proxy of its own before the same server, with faults of its own: for tests of several nodes.
+    #[allow(dead_code)]
+    pub(crate) async fn another_door(&self) -> TestEngine {
+        TestEngine::door(self.state.server, None).await
+    }
+
+    async fn door(server_address: SocketAddr, server: Option<JoinHandle<()>>) -> TestEngine {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let rule: Rule = Arc::new(|_: &Call| Fault::None);
@@ -121,7 +132,9 @@ impl TestEngine {
 
 impl Drop for TestEngine {
     fn drop(&mut self) {
-        self.server.abort();
+        if let Some(server) = &self.server {
+            server.abort();
+        }
         if let Some(proxy) = self.proxy.lock().ok().and_then(|mut proxy| proxy.take()) {
             proxy.abort();
         }
