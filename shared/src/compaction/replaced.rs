@@ -53,6 +53,7 @@ impl Replaced {
 
     /// Whether a partition must be left alone: what it holds is known to go, or there is no room.
     pub(super) fn holds_back(&self, partition: &Partition) -> bool {
-        self.0.lock().expect("no holder panics").len() >= GROUPS_MAX || self.has(partition)
+        let full = self.0.lock().expect("no holder panics").len() >= GROUPS_MAX;
+        full || self.has(partition)
     }
 }
