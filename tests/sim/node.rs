@@ -57,6 +57,7 @@ pub(crate) struct Common {
 struct Serving {
     catalog: Arc<Catalog>,
     router: Router,
+    registry: Registry,
 }
 
 /// What a node does.
@@ -117,6 +118,14 @@ impl Node {
 
     pub(crate) fn catalog(&self) -> Option<Arc<Catalog>> {
         self.serving.lock().expect("no holder panics").as_ref().map(|serving| serving.catalog.clone())
+    }
+
+    /// Whether rows are admitted whose outcome is open, though their client may be gone.
+    pub(crate) fn is_writing(&self) -> bool {
+        let registry = self.serving.lock().expect("no holder panics").as_ref().map(|serving| serving.registry.clone());
+        let families = registry.map(|registry| registry.gather()).unwrap_or_default();
+        let inflight = families.iter().find(|family| family.name() == "braid_ingest_inflight_bytes");
+        inflight.is_some_and(|family| family.get_metric()[0].get_gauge().get_value() > 0.0)
     }
 
     /// Stands still while `tick` passes.
@@ -189,7 +198,7 @@ async fn serve(store: Arc<dyn Store>, clock: Arc<NodeClock>, mut chance: Chance,
     let options = ControlOptions { dry_run: false, cool_down: COOL_DOWN };
     let controller = Controller::new(store, catalog.clone(), clock, id, options, &registry).expect("metrics are registered once");
     let router = braid_ingest::router(ingest).merge(braid_query::router(query));
-    *serving.lock().expect("no holder panics") = Some(Serving { catalog: catalog.clone(), router });
+    *serving.lock().expect("no holder panics") = Some(Serving { catalog: catalog.clone(), router, registry });
     futures::join!(catalog.keep_fresh(REFRESH), heat::run(reporter, Some(controller)));
 }
 
