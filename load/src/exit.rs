@@ -13,7 +13,7 @@ pub(crate) enum Exit {
     NotComparable = 3,
     /// The command line makes no sense (`EX_USAGE`).
     Usage = 64,
-    /// The run broke off, was interrupted, or could not be verified (`EX_UNAVAILABLE`).
+    /// The run broke off, was interrupted, measured nothing, or could not be verified (`EX_UNAVAILABLE`).
     BrokenOff = 69,
 }
 
@@ -46,4 +46,4 @@ Exit codes:
   2   verification failed: events were lost, invented, doubled or altered
   3   compare: the results are not of the same workload on the same machine
   64  wrong usage; nothing was sent
-  69  broken off: interrupted, or the server refused a request or could not be reached for as long as --retry-for";
+  69  broken off: interrupted, nothing measured, or the server refused a request or could not be reached for as long as --retry-for";

@@ -43,6 +43,8 @@ pub(crate) enum Stop {
     NoIdentity(u64),
     #[error("--verify has room for {events} events in {mib} MiB, and the file has more; --verify-mib makes more room")]
     HistoryFull { events: usize, mib: u64 },
+    #[error("nothing was measured: no request that began after the warm-up has ended")]
+    NothingMeasured,
     #[error("interrupted")]
     Interrupted,
     #[error("a task of the generator failed: {0}")]

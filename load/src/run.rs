@@ -14,7 +14,7 @@ use crate::lane::{self, Lane};
 use crate::pace::{Pace, Plan, TIMER_GRAIN};
 use crate::progress;
 use crate::record::Recorder;
-use crate::report::{About, Outcome, Report};
+use crate::report::{About, Outcome, Report, Stop};
 use crate::verify::Verify;
 use crate::workload::{EventTimes, Share, Workload};
 
@@ -84,6 +84,8 @@ pub(crate) async fn run(about: About, args: RunArgs) -> Result<(Outcome, Report)
     recorder.skipped(writes.skipped());
     paces.iter().filter_map(|pace| pace.ends()).for_each(|ends| recorder.lasts(ends));
     let record = recorder.finish(Instant::now());
+    let measured = !record.series.is_empty() || record.skipped > 0;
+    let failure = failure.or((!measured).then_some(Stop::NothingMeasured));
     let verification = match verify {
         Some(verify) => Some(lane::unless_interrupted(verify.after(writes.slots())).await),
         None => None,

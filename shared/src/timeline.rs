@@ -1,11 +1,14 @@
 //! A timeline: event time → group, append-only. Range first, hash within.
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::model::{TimeRange, Timestamp};
 
-/// Groups in order of their start, each holding until the next one begins.
+/// Groups in order of their start, each holding until the next one begins. Most have one, which lies here: an event's
+/// placement then follows one pointer less.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Timeline<G> {
-    groups: Vec<(Timestamp, G)>,
+    groups: SmallVec<[(Timestamp, G); 1]>,
 }
 
 /// A group would begin at or before the timeline's last start.
@@ -18,14 +21,14 @@ pub struct NotAfterLast {
 
 impl<G> Default for Timeline<G> {
     fn default() -> Self {
-        Timeline { groups: Vec::new() }
+        Timeline { groups: SmallVec::new() }
     }
 }
 
 impl<G> Timeline<G> {
     /// A timeline whose only group covers all time.
     pub fn from_start(group: G) -> Self {
-        Timeline { groups: vec![(Timestamp::MIN, group)] }
+        Timeline { groups: smallvec![(Timestamp::MIN, group)] }
     }
 
     /// Appends a group that begins at `from`.

@@ -10,6 +10,7 @@ use crate::server::Server;
 use crate::tiers::Tiers;
 
 pub(crate) struct Cluster {
+    nodes: String,
     flags: Vec<String>,
     _password: Option<tempfile::NamedTempFile>,
 }
@@ -27,7 +28,7 @@ impl Cluster {
     /// A fresh keyspace on the cluster of these nodes, with a copy on each of them.
     pub(crate) fn on(nodes: &str) -> Cluster {
         let keyspace = format!("test_{:08x}", rand::random::<u32>());
-        let mut flags: Vec<String> = ["--store", "cql", "--cql-nodes", nodes, "--cql-keyspace", &*keyspace].map(str::to_owned).into();
+        let mut flags: Vec<String> = ["--store", "cql", "--cql-keyspace", &*keyspace].map(str::to_owned).into();
         let password = std::env::var("BRAID_CQL_CA").ok().map(|ca| {
             let file = tempfile::NamedTempFile::new().expect("a temporary file");
             std::fs::write(file.path(), "cassandra\n").expect("it is written");
@@ -35,13 +36,18 @@ impl Cluster {
             flags.extend(["--cql-tls-ca", &*ca, "--cql-user", "cassandra", "--cql-password-file", path].map(str::to_owned));
             file
         });
-        let cluster = Cluster { flags, _password: password };
+        let cluster = Cluster { nodes: nodes.to_owned(), flags, _password: password };
         let copies = nodes.split(',').count().to_string();
-        let made =
-            Command::new(env!("CARGO_BIN_EXE_braid")).args(["store", "init", "--cql-replication", &*copies]).args(&cluster.flags).output();
+        let init = ["store", "init", "--cql-nodes", nodes, "--cql-replication", &*copies];
+        let made = Command::new(env!("CARGO_BIN_EXE_braid")).args(init).args(&cluster.flags).output();
         let made = made.expect("the binary starts");
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         cluster
+    }
+
+    /// One of its nodes.
+    pub(crate) fn node(&self) -> &str {
+        self.nodes.split(',').next().expect("a split has a first part")
     }
 
     pub(crate) fn tiers(&self) -> Tiers {
@@ -50,7 +56,12 @@ impl Cluster {
 
     /// A node of Braid: `ingest`, `query`, or both where `tier` is nothing.
     pub(crate) fn start(&self, tier: &[&str], more: &[&str]) -> Server {
+        self.start_at(&self.nodes, tier, more)
+    }
+
+    /// A node of Braid that is told of these nodes of the cluster.
+    pub(crate) fn start_at(&self, nodes: &str, tier: &[&str], more: &[&str]) -> Server {
         let flags: Vec<&str> = self.flags.iter().map(String::as_str).collect();
-        Server::start_with(&[tier, &flags[..], more].concat())
+        Server::start_with(&[tier, &flags[..], &["--cql-nodes", nodes], more].concat())
     }
 }

@@ -2,12 +2,17 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::balancer::Balancer;
+use crate::clock::now_ms;
 use crate::cluster::Cluster;
 use crate::flights::{self, flights};
-use crate::http::{Client, JSON, NDJSON};
+use crate::gate::Gate;
+use crate::http::{Client, JSON, NDJSON, query};
 use crate::ledger::Ledger;
 use crate::load::clean;
 use crate::server::{End, Stop, until};
@@ -72,6 +77,43 @@ pub(crate) fn publish(client: &Client, namespaces: &[&str], shards: u32) {
             layouts.as_array().is_some_and(|all| all.iter().any(|one| one["version"] == version && one["state"] == "active"))
         });
     }
+}
+
+/// While it waits for the store its process is stopped; when it goes on, what it was about to read is compacted and deleted.
+#[test]
+fn a_reader_that_is_paused_past_its_deadline_gives_an_error_and_never_a_hole() {
+    // Several queries' worth.
+    const BLOCKS: i64 = 60;
+    // Incompressible.
+    const NOTE_BYTES: usize = 9_000;
+    let Some(cluster) = Cluster::named() else { return };
+    let gate = Gate::before(cluster.node());
+    let reader = cluster.start_at(gate.address(), &["query"], &["--grace", "2s"]);
+    reader.client().put("/v1/namespaces/paused", &json!({"shards": 1, "bucket": "1d"})).expect(201);
+    let writer = cluster.start(&["ingest"], &["--grace", "2s", "--engine-compaction", "false"]);
+    let start = now_ms() - 60_000;
+    let note = || STANDARD.encode((0..NOTE_BYTES).map(|_| rand::random()).collect::<Vec<u8>>());
+    for number in 0..BLOCKS {
+        let event = json!({"key": "k", "id": format!("{number}"), "ts": start + number, "fields": {"a": note(), "b": note()}});
+        writer.client().post("/v1/paused/events", JSON, event.to_string()).expect(200);
+    }
+    let path = query("/v1/paused/aggregate", &[("key", "k"), ("from", &(start - 1_000).to_string()), ("fn", "count")]);
+    assert_eq!(reader.client().read(&path)["rows"][0]["count"], BLOCKS);
+    std::thread::scope(|scope| {
+        // Behind a few blocks.
+        gate.shut_after(5 * NOTE_BYTES);
+        let read = scope.spawn(|| reader.client().get(&path));
+        until("the store is read", || gate.is_shut());
+        reader.signal(Signal::STOP);
+        let compactor = cluster.start(&["ingest"], &["--grace", "2s", "--engine-compaction", "true"]);
+        until("what is read is deleted", || compactor.client().metric("braid_store_operation_seconds_count{op=\"delete\"}") > 0.0);
+        gate.open();
+        reader.signal(Signal::CONT);
+        let refused = read.join().expect("it is answered").expect(503).json();
+        // Where the pause took longer than the store is given for a page, it is the store's error.
+        assert!([json!("read_deadline"), json!("store_unavailable")].contains(&refused["code"]), "{refused}");
+    });
+    assert_eq!(reader.client().read(&path)["rows"][0]["count"], BLOCKS);
 }
 
 #[test]

@@ -76,6 +76,14 @@ fn reads_are_answered_beside_the_writes() {
 }
 
 #[test]
+fn a_run_that_is_over_before_its_warm_up_is_no_result() {
+    let server = Server::start();
+    let (code, said) = verified(&server, &["--rate", "max", "--events", "100", "--warmup", "1h"]);
+    assert_eq!((code, &said["verify"]["found"]), (69, &json!(100)), "{said}");
+    assert!(said["failure"].as_str().is_some_and(|why| why.contains("nothing was measured")), "{said}");
+}
+
+#[test]
 fn a_file_that_is_replayed_is_verified() {
     let server = Server::start();
     let dir = tempfile::tempdir().expect("a temporary directory");

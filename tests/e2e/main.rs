@@ -17,6 +17,7 @@ mod disk;
 mod dynamodb;
 mod export;
 mod flights;
+mod gate;
 mod group_commit;
 mod heat;
 mod http;

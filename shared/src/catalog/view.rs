@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use imbl::HashMap;
+use foldhash::fast::RandomState;
+use imbl::GenericHashMap;
+use imbl::shared_ptr::DefaultSharedPtr;
 
 use super::change::{Change, ChangeDocument};
 use super::{Audit, Policy, Shared};
@@ -15,6 +17,9 @@ use crate::layout::{Layout, LayoutVersion};
 use crate::model::{Namespace, TimeRange, Timestamp};
 use crate::partition::Partition;
 use crate::timeline::Timeline;
+
+/// Its keys are names that operators chose, so a fast hash does: every event looks up two.
+type HashMap<K, V> = GenericHashMap<K, V, RandomState, DefaultSharedPtr>;
 
 /// What a node knows of the catalog; immutable.
 #[derive(Clone, Debug)]
@@ -303,7 +308,7 @@ impl Namespaces {
     /// Adds a namespace that has no layout yet.
     pub(super) fn insert(&mut self, ns: &Namespace, policy: Policy, policy_set: Set, cold: Facts) -> Result<(), &'static str> {
         let (policy, groups) = (Arc::new(policy), Arc::default());
-        let view = NamespaceView { policy, policy_set, cold, groups, default: Arc::default(), keys: HashMap::new() };
+        let view = NamespaceView { policy, policy_set, cold, groups, default: Arc::default(), keys: HashMap::default() };
         self.0.insert(ns.clone(), Arc::new(view)).map_or(Ok(()), |_| Err("a namespace was made twice"))
     }
 
