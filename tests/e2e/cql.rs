@@ -44,13 +44,14 @@ fn n_changes_under_two_writers_on_two_nodes_and_nothing_is_lost_or_doubled() {
     let Some(cluster) = Cluster::named() else { return };
     let tiers = cluster.tiers();
     let Tiers { ingest, query, .. } = &tiers;
-    let run = tiers.verified_run(&["--namespace", "verified", "--rate", "2k", "--duration", "40s", "--duplicates", "1%", "--reads", "5"]);
+    let run = tiers.verified_run(&["--namespace", "verified", "--rate", "1k", "--duration", "40s", "--duplicates", "1%", "--reads", "5"]);
     let (ledger, stop) = (&Ledger::new("changing"), &AtomicBool::new(false));
     std::thread::scope(|scope| {
         let guard = Stop(stop);
         let writers = ingest.each_ref().map(|node| scope.spawn(move || ledger.write(node.client(), stop)));
         ledger.wait_for_more(500);
         let readers = query.each_ref().map(|node| scope.spawn(move || ledger.read(node.client(), stop)));
+        until("the run writes", || query[0].client().get("/v1/verified/layout").status == 200);
         for shards in [10, 3] {
             publish(query[0].client(), &["changing", "verified"], shards);
             ledger.wait_for_more(500);
