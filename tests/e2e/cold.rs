@@ -169,6 +169,7 @@ fn braid(arguments: &[&str]) -> (bool, String) {
 /// What DuckDB sums up of the files, where a Python that has it is named.
 const SUMS: &str = "
 import duckdb, json, sys
+duckdb.sql('SET enable_progress_bar = false')  # of a slow query, on standard output
 rows = duckdb.sql('''SELECT key, count(*), sum(fields_i64['dep_delay']), sum(fields_i64['distance']), count(DISTINCT id),
   min(ts)::VARCHAR, count(*) FILTER (tags['carrier'] = 'UA') FROM read_parquet('%s/**/*.parquet') GROUP BY key''' % sys.argv[1]).fetchall()
 print(json.dumps({row[0]: [int(value) if not isinstance(value, str) else value for value in row[1:]] for row in rows}))
